@@ -1,0 +1,129 @@
+// kernels.h declares gotrain's own CPU kernels: what oneDNN lacks (fused batch norm, the update) and where it is slow
+// (3x3 convolutions with stride 1 at few channels, by Winograd's method).
+//
+// Activations are blocked: [N][C/B][H][W][B], with B the block of the table (16 with AVX-512, 8 otherwise), C a multiple
+// of B, stored as float32 or bfloat16 (a table has both), always computed in float32. Weights and statistics are plain
+// float32: [out][in][kh][kw] and [C]. Kernels run on `threads` OpenMP threads of the calling OS thread. Every sum runs in
+// an order that depends on the shapes and on `threads` only, so that equal runs give equal bits.
+#ifndef GOTRAIN_KERNELS_H
+#define GOTRAIN_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// A shape of an activation: images, channels, height and width.
+typedef struct { int n, c, h, w; } gt_shape;
+
+// Batch norm in training, with what is fused into it: y = relu?(gamma * (x - mean) * invstd + beta + addend?).
+typedef struct {
+	gt_shape s;
+	int threads;
+	int relu;            // 1: rectify y
+	float epsilon;       // added to the biased variance of the batch
+	float update;        // running = (1 - update) * running + update * batch (unbiased variance where the count is over 1)
+	const void *x;       // activation
+	const void *addend;  // activation, or NULL
+	const float *gamma, *beta;
+	float *mean, *invstd;        // [C], of the batch; written by training, read by backward
+	float *running_mean, *running_var; // [C]
+	void *y;             // activation; may be x itself in inference only
+	// Backward: the gradient of y is dy[0], or dy[0] + dy[1] where dy[1] is not NULL. g = that, zeroed where relu is set and
+	// y <= 0. dx and the sums are those of the normalization for g; g itself is stored in daddend where that is not NULL.
+	const void *dy[2];
+	void *dx;            // activation, may be dy[0]
+	void *daddend;       // activation, or NULL; may be dy[0] or dy[1]; never dx
+	float *dgamma, *dbeta; // [C]
+	float *scratch;      // bn_scratch(...) floats
+} gt_batchnorm;
+
+// A 3x3 convolution with stride 1 and padding 1 by Winograd's method; c_in and c_out are multiples of B.
+typedef struct {
+	gt_shape s;          // of the input: s.c is c_in
+	int c_out;
+	int threads;
+	const void *x;       // forward, backward weights: the input
+	const float *weight; // plain [c_out][c_in][3][3]
+	void *y;             // forward: the output
+	const void *dy;      // backward: the gradient of the output
+	void *dx;            // backward data: the gradient of the input
+	float *dweight;      // backward weights: plain [c_out][c_in][3][3]
+	float *scratch;      // winograd_scratch(...) floats
+} gt_winograd;
+
+enum { GT_FORWARD = 0, GT_BACKWARD_DATA = 1, GT_BACKWARD_WEIGHTS = 2 };
+
+// The kernels of one instruction set and one storage type.
+typedef struct {
+	const char *isa;     // "avx512", "avx2", "portable"
+	int block;           // B
+	int bytes;           // of a stored value: 4 or 2
+
+	size_t (*bn_scratch)(gt_shape s, int threads);
+	void (*bn_train)(const gt_batchnorm *);    // forward with the batch's statistics; updates the running ones
+	void (*bn_infer)(const gt_batchnorm *);    // forward with the running statistics
+	void (*bn_backward)(const gt_batchnorm *); // reads mean and invstd as bn_train left them
+
+	// Unfused elementwise operations, for plans compiled without fusion. n counts values.
+	void (*relu)(const void *x, void *y, size_t n, int threads);
+	void (*relu_backward)(const void *y, const void *dy, void *dx, size_t n, int threads);
+	void (*add)(const void *a, const void *b, void *y, size_t n, int threads); // y may be a or b
+
+	// Shortcut A: y takes every stride-th row and column of x in its first s.c channels, zeros in the others.
+	void (*subsample)(const void *x, void *y, gt_shape s, int c_out, int stride, int threads);
+	void (*subsample_backward)(const void *dy, void *dx, gt_shape s, int c_out, int stride, int threads);
+
+	// Global average pooling to plain float32 [N][C] and back.
+	void (*avgpool)(const void *x, float *y, gt_shape s, int threads);
+	void (*avgpool_backward)(const float *dy, void *dx, gt_shape s, int threads);
+
+	// Winograd: `what` is one of the enum above. winograd_supports says whether the kernel takes the shape and is expected to
+	// be faster than a direct convolution. winograd_scratch counts floats (weights in the transform's domain, tiles).
+	int (*winograd_supports)(gt_shape s, int c_out, int what);
+	size_t (*winograd_scratch)(gt_shape s, int c_out, int threads, int what);
+	void (*winograd_forward)(const gt_winograd *);
+	void (*winograd_backward_data)(const gt_winograd *);
+	void (*winograd_backward_weights)(const gt_winograd *);
+} gt_kernels;
+
+// The table for an instruction set ("avx512", "avx2", "portable"; NULL or "": the best of this machine) and 4 or 2 bytes a
+// value. NULL where the machine lacks it.
+const gt_kernels *gt_kernels_for(const char *isa, int bytes);
+
+// Plain float32 kernels, the same for all storage types.
+
+// Softmax cross-entropy of logits [n][classes] in training or evaluation. weight[i] is 1, or 0 for a sample that does not
+// count; divisor is the global sample count. loss gets the sum over samples of weight * cross-entropy (not divided),
+// errors the weighted count of samples whose largest logit is not the label's (the first of equals wins; a NaN is an
+// error). dlogits, where not NULL, gets weight * (softmax - onehot) / divisor.
+void gt_softmax_xent(const float *logits, const int32_t *labels, const float *weight, int n, int classes, float divisor,
+	double *loss, double *errors, float *dlogits);
+
+// One update over a range of the arenas. d = (g * scale + l2 * w) * gain.
+//   sgd:      w -= rate * d
+//   momentum: m = momentum * m + d;  w -= rate * (nesterov ? d + momentum * m : m)
+// gain is 1 - momentum with unit gain, else 1. scale is 1, or what clipping by norm asks for.
+typedef struct {
+	size_t n;
+	int threads;
+	float rate, momentum, gain, l2, scale;
+	int nesterov;
+	float *w, *m;        // m is NULL for plain sgd
+	const float *g;
+} gt_sgd;
+void gt_sgd_update(const gt_sgd *);
+
+// Adam (Kingma and Ba, 2015, algorithm 1) with L2 in the gradient: step counts from 1; beta1^step and beta2^step are
+// given as bias1 = 1 - beta1^step, bias2 = 1 - beta2^step.
+typedef struct {
+	size_t n;
+	int threads;
+	float rate, beta1, beta2, epsilon, l2, scale, bias1, bias2;
+	float *w, *m, *v;
+	const float *g;
+} gt_adam;
+void gt_adam_update(const gt_adam *);
+
+// The sum of squares, in double, in a fixed order; NaN or infinity where a value is not finite.
+double gt_sum_squares(const float *x, size_t n, int threads);
+
+#endif
