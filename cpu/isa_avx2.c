@@ -1,0 +1,9 @@
+// The kernels for AVX2 and FMA: Intel from Haswell, AMD from Zen.
+#if defined(__x86_64__)
+
+#pragma GCC target("avx2,fma")
+#define ISA avx2
+#define BLOCK 8
+#include "isa.inc"
+
+#endif
