@@ -1,0 +1,11 @@
+// The kernels for AVX-512 (F, BW, DQ, VL: Intel from Skylake-SP, AMD from Zen 4), on float32.
+#if defined(__x86_64__)
+
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")
+#define ISA avx512
+#define TYPE f32
+#define BF16 0
+#define BLOCK 16
+#include "isa.inc"
+
+#endif

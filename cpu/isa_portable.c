@@ -1,5 +1,0 @@
-// The kernels for whatever the compiler takes for granted. Compile with -Wno-psabi: a block is wider than a register there,
-// and passing one by value depends on the target, but all functions that do are inlined.
-#define ISA portable
-#define BLOCK 8
-#include "isa.inc"

@@ -1,0 +1,7 @@
+// The kernels for whatever the compiler takes for granted, on float32. Compile with -Wno-psabi: a block is wider than a
+// register there, and passing one by value depends on the target, but all functions that do are inlined.
+#define ISA portable
+#define TYPE f32
+#define BF16 0
+#define BLOCK 8
+#include "isa.inc"
