@@ -8,9 +8,9 @@ type taps struct {
 	attr graph.Attr
 }
 
-// within calls visit with the place of each value under the window that makes y's row oy and column ox, in one channel
-// whose first value lies at base: its index among the images, and that in the kernel.
-func (t taps) within(base, oy, ox int, visit func(x, k int)) {
+// within calls visit with the place of each value under the window that makes y's row oy and column ox: its index among
+// the values of one channel, and that in the kernel.
+func (t taps) within(oy, ox int, visit func(x, k int)) {
 	kernel, height, width := t.attr.Kernel, t.x[2], t.x[3]
 	for ky := range kernel {
 		iy := oy*t.attr.Stride - t.attr.Pad + ky
@@ -20,7 +20,7 @@ func (t taps) within(base, oy, ox int, visit func(x, k int)) {
 		for kx := range kernel {
 			ix := ox*t.attr.Stride - t.attr.Pad + kx
 			if ix >= 0 && ix < width {
-				visit(base+iy*width+ix, ky*kernel+kx)
+				visit(iy*width+ix, ky*kernel+kx)
 			}
 		}
 	}
@@ -29,20 +29,19 @@ func (t taps) within(base, oy, ox int, visit func(x, k int)) {
 // products calls visit with the indices of each product x*w that is part of a y, which is all that a convolution and its
 // gradients are.
 func (t taps) products(visit func(x, w, y int)) {
-	samples, in, image := t.x[0], t.x[1], t.x[2]*t.x[3]
-	out, kernel := t.y[1], t.attr.Kernel*t.attr.Kernel
-	y := 0
-	for n := range samples {
-		for o := range out {
-			for oy := range t.y[2] {
-				for ox := range t.y[3] {
-					for i := range in {
-						w := (o*in + i) * kernel
-						t.within((n*in+i)*image, oy, ox, func(x, k int) { visit(x, w+k, y) })
+	samples, in, out := t.x[0], t.x[1], t.y[1]
+	kernel, xs, ys := t.attr.Kernel*t.attr.Kernel, t.x[2]*t.x[3], t.y[2]*t.y[3]
+	for oy := range t.y[2] {
+		for ox := range t.y[3] {
+			t.within(oy, ox, func(x, k int) {
+				for n := range samples {
+					for o := range out {
+						for i := range in {
+							visit((n*in+i)*xs+x, (o*in+i)*kernel+k, (n*out+o)*ys+oy*t.y[3]+ox)
+						}
 					}
-					y++
 				}
-			}
+			})
 		}
 	}
 }

@@ -13,7 +13,7 @@ func (t taps) windows(visit func(y int, each func(func(x int)))) {
 	for channel := range t.x[0] * t.x[1] {
 		for oy := range t.y[2] {
 			for ox := range t.y[3] {
-				visit(y, func(f func(x int)) { t.within(channel*image, oy, ox, func(x, _ int) { f(x) }) })
+				visit(y, func(f func(x int)) { t.within(oy, ox, func(x, _ int) { f(channel*image + x) }) })
 				y++
 			}
 		}
