@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gotrain/configs"
+	"gotrain/cpu"
 	"gotrain/cpu/reference"
 	"gotrain/graph"
 	"gotrain/internal/safetensors"
@@ -23,6 +24,9 @@ var goldenExecutors = []struct {
 	open      func(graph.Source) (graph.Executor, error)
 }{
 	{"reference", graph.Float32, func(s graph.Source) (graph.Executor, error) { return reference.New(s) }},
+	{"cpu", graph.Float32, func(s graph.Source) (graph.Executor, error) { return cpu.New(s, cpu.Options{}) }},
+	{"cpu direct", graph.Float32, func(s graph.Source) (graph.Executor, error) { return cpu.New(s, cpu.Options{Direct: true}) }},
+	{"cpu bfloat16", graph.BFloat16, func(s graph.Source) (graph.Executor, error) { return cpu.New(s, cpu.Options{}) }},
 }
 
 // The limits of what rounding may do.
