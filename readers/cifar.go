@@ -1,0 +1,177 @@
+package readers
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// cifar is the record of a CIFAR binary file: label bytes, then 1024 red, 1024 green and 1024 blue bytes.
+type cifar struct {
+	labels int // label bytes
+	at     int // which of them counts
+	names  []string
+	usual  int // records of a file
+}
+
+const cifarPixels = 3 * 32 * 32
+
+var cifar10Names = []string{"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"}
+
+// openCIFAR10 reads the folder cifar-10-batches-bin: data_batch_1.bin to data_batch_5.bin or test_batch.bin.
+func openCIFAR10(dir string, split Split) (*set, error) {
+	const folder = "cifar-10-batches-bin"
+	if err := isFolder(dir, folder); err != nil {
+		return nil, err
+	}
+	names, err := cifarNames(dir, "batches.meta.txt", 10)
+	if err != nil {
+		return nil, err
+	}
+	if names == nil {
+		names = cifar10Names
+	}
+	files := []string{"test_batch.bin"}
+	if split == Train {
+		files = nil
+		for i := range 5 {
+			files = append(files, fmt.Sprintf("data_batch_%d.bin", i+1))
+		}
+	}
+	return cifar{labels: 1, names: names, usual: 10000}.open(dir, files, folder)
+}
+
+// openCIFAR100 reads the folder cifar-100-binary: train.bin or test.bin, whose records begin with a coarse and a fine
+// label.
+func openCIFAR100(dir, labels string, split Split) (*set, error) {
+	const folder = "cifar-100-binary"
+	if err := isFolder(dir, folder); err != nil {
+		return nil, err
+	}
+	f := cifar{labels: 2, at: 1, usual: 50000}
+	list, classes := "fine_label_names.txt", 100
+	switch labels {
+	case "fine", "":
+	case "coarse":
+		f.at, list, classes = 0, "coarse_label_names.txt", 20
+	default:
+		return nil, fmt.Errorf("reader.labelKind: %q: use fine (100 classes) or coarse (20)", labels)
+	}
+	var err error
+	if f.names, err = cifarNames(dir, list, classes); err != nil {
+		return nil, err
+	}
+	if f.names == nil {
+		f.names = numbered(classes)
+	}
+	file := "train.bin"
+	if split == Test {
+		file, f.usual = "test.bin", 10000
+	}
+	return f.open(dir, []string{file}, folder)
+}
+
+// isFolder checks that reader.path names a folder, which is usually called as given.
+func isFolder(path, called string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return readable("reader.path", path, "the folder "+called, err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("reader.path: %s: a file: set it to the folder %s", path, called)
+	}
+	return nil
+}
+
+// cifarNames reads the names of the classes, one a line; none where there is no such file.
+func cifarNames(dir, name string, classes int) ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reader.path: %w", err)
+	}
+	var names []string
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		if line := strings.TrimSpace(lines.Text()); line != "" {
+			names = append(names, line)
+		}
+	}
+	if len(names) != classes {
+		return nil, fmt.Errorf("%s: %d names of classes, %d expected: fetch the file again or remove it",
+			filepath.Join(dir, name), len(names), classes)
+	}
+	return names, nil
+}
+
+func (f cifar) open(dir string, files []string, folder string) (*set, error) {
+	s := &set{path: dir, classes: f.names, c: 3, h: 32, w: 32}
+	record := int64(f.labels + cifarPixels)
+	var bad problems
+	var total int64
+	for _, name := range files { // all sizes first: reading takes longer
+		path := filepath.Join(dir, name)
+		info, err := os.Stat(path)
+		if errors.Is(err, os.ErrNotExist) {
+			bad.add("%s: not there: %s has %s", path, folder, strings.Join(files, ", "))
+			continue
+		} else if err != nil {
+			bad.add("%w", err)
+			continue
+		}
+		switch n := info.Size(); {
+		case n == 0:
+			bad.add("%s: empty: fetch the file again", path)
+		case n%record != 0:
+			bad.add("%s: record %d ends after %d of %d bytes: the file has %d bytes, %d records take %d: fetch the file again",
+				path, n/record+1, n%record, record, n, n/record+1, (n/record+1)*record)
+		default:
+			total += n / record
+			if n/record != int64(f.usual) {
+				s.notes = append(s.notes, fmt.Sprintf("%s: %d records, usually %d", path, n/record, f.usual))
+			}
+		}
+	}
+	if err := bad.err(); err != nil {
+		return nil, err
+	}
+	s.pixels = make([]byte, 0, total*cifarPixels)
+	s.labels = make([]int32, 0, total)
+	for _, name := range files {
+		if err := f.read(filepath.Join(dir, name), s, &bad); err != nil {
+			return nil, err
+		}
+	}
+	return s, bad.err()
+}
+
+// read appends a file's records to the set.
+func (f cifar) read(path string, s *set, bad *problems) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	in := bufio.NewReaderSize(file, 1<<18)
+	record := make([]byte, f.labels+cifarPixels)
+	for n := 1; ; n++ {
+		if _, err := io.ReadFull(in, record); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("%s: record %d: %w", path, n, err)
+		}
+		label := record[f.at]
+		if int(label) >= len(s.classes) {
+			bad.add("%s: record %d: label %d is not from 0 to %d: is this the file of another set?",
+				path, n, label, len(s.classes)-1)
+		}
+		s.labels = append(s.labels, int32(label))
+		s.pixels = append(s.pixels, record[f.labels:]...)
+	}
+}
