@@ -8,12 +8,15 @@ extern const gt_kernels gt_kernels_portable_f32, gt_kernels_portable_bf16;
 
 #if defined(__x86_64__)
 
-extern const gt_kernels gt_kernels_avx512_f32, gt_kernels_avx512_bf16, gt_kernels_avx2_f32, gt_kernels_avx2_bf16;
+extern const gt_kernels gt_kernels_avx512_f32, gt_kernels_avx512_bf16, gt_kernels_avx512_bf16_native;
+extern const gt_kernels gt_kernels_avx2_f32, gt_kernels_avx2_bf16;
 
 static int has_avx512(void) {
 	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
 		__builtin_cpu_supports("avx512vl");
 }
+
+static int has_avx512_bf16(void) { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 
 static int has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
@@ -28,6 +31,7 @@ static const struct {
 } tables[] = {
 #if defined(__x86_64__)
 	{&gt_kernels_avx512_f32, has_avx512},
+	{&gt_kernels_avx512_bf16_native, has_avx512_bf16},
 	{&gt_kernels_avx512_bf16, has_avx512},
 	{&gt_kernels_avx2_f32, has_avx2},
 	{&gt_kernels_avx2_bf16, has_avx2},
