@@ -28,7 +28,7 @@ typedef struct {
 	float *running_mean, *running_var; // [C]
 	void *y;             // activation; may be x itself in inference only
 	// Backward: the gradient of y is dy[0], or dy[0] + dy[1] where dy[1] is not NULL. g = that, zeroed where relu is set and
-	// y <= 0. dx and the sums are those of the normalization for g; g itself is stored in daddend where that is not NULL.
+	// y <= 0; y is NULL where it follows from x (there was no addend), which saves reading it. dx and the sums are those of the normalization for g; g itself is stored in daddend where that is not NULL.
 	const void *dy[2];
 	void *dx;            // activation, may be dy[0]
 	void *daddend;       // activation, or NULL; may be dy[0] or dy[1]; never dx

@@ -54,9 +54,9 @@ func (l *lowering) batchNormBackward(o *graph.Op) (func() error, error) {
 	return func() error {
 		c.b.scratch = (*C.float)(l.e.scratch.at)
 		c.b.x, c.b.dx = l.address(b.X), l.address(b.DX)
-		c.b.gamma, c.b.mean, c.b.invstd = l.floats(b.Gamma), l.floats(b.Mean), l.floats(b.InvStd)
+		c.b.gamma, c.b.beta, c.b.mean, c.b.invstd = l.floats(b.Gamma), l.floats(b.Beta), l.floats(b.Mean), l.floats(b.InvStd)
 		c.b.dgamma, c.b.dbeta = l.floats(b.DGamma), l.floats(b.DBeta)
-		if b.Y != nil {
+		if b.DAddend != nil && b.Y != nil {
 			c.b.y = l.address(b.Y)
 		}
 		for i, dy := range b.DY {

@@ -105,7 +105,7 @@ func (d *differentiation) backward(o *Op, dy *Tensor) error {
 		}
 	case BatchNorm:
 		b := o.BatchNorm()
-		in := []*Tensor{x, b.Gamma, b.Mean, b.InvStd}
+		in := []*Tensor{x, b.Gamma, b.Beta, b.Mean, b.InvStd}
 		if o.Attr.ReLU {
 			in = append(in, y)
 		}

@@ -113,19 +113,20 @@ func (o *Op) BatchNorm() BatchNormOperands {
 }
 
 // BatchNormBackwardOperands names the operands of BatchNormBackward. The gradient of the output is the sum of DY; g is
-// that sum, zeroed where a fused ReLU's output Y is not positive. DAddend = g, and DX, DGamma, DBeta follow from g.
+// that sum, zeroed where a fused ReLU's output Y is not positive; without a fused addition Y follows from X, so that an
+// executor may compute it from Gamma, Beta, Mean and InvStd instead of reading it. DAddend = g, and DX, DGamma, DBeta follow from g.
 type BatchNormBackwardOperands struct {
-	X, Gamma, Mean, InvStd, Y  *Tensor   // Y is nil without a ReLU
-	DY                         []*Tensor // one or two
-	DX, DGamma, DBeta, DAddend *Tensor   // DAddend is nil without an addition
+	X, Gamma, Beta, Mean, InvStd, Y *Tensor   // Y is nil without a ReLU
+	DY                              []*Tensor // one or two
+	DX, DGamma, DBeta, DAddend      *Tensor   // DAddend is nil without an addition
 }
 
 // BatchNormBackward returns the operands of a BatchNormBackward.
 func (o *Op) BatchNormBackward() BatchNormBackwardOperands {
-	b := BatchNormBackwardOperands{X: o.In[0], Gamma: o.In[1], Mean: o.In[2], InvStd: o.In[3], DY: o.In[4:],
+	b := BatchNormBackwardOperands{X: o.In[0], Gamma: o.In[1], Beta: o.In[2], Mean: o.In[3], InvStd: o.In[4], DY: o.In[5:],
 		DX: o.Out[0], DGamma: o.Out[1], DBeta: o.Out[2]}
 	if o.Attr.ReLU {
-		b.Y, b.DY = o.In[4], o.In[5:]
+		b.Y, b.DY = o.In[5], o.In[6:]
 	}
 	if o.Attr.Addend {
 		b.DAddend = o.Out[3]

@@ -8,40 +8,37 @@ type taps struct {
 	attr graph.Attr
 }
 
-// within calls visit with the place of each value under the window that makes y's row oy and column ox: its index among
-// the values of one channel, and that in the kernel.
-func (t taps) within(oy, ox int, visit func(x, k int)) {
-	kernel, height, width := t.attr.Kernel, t.x[2], t.x[3]
-	for ky := range kernel {
-		iy := oy*t.attr.Stride - t.attr.Pad + ky
-		if iy < 0 || iy >= height {
-			continue
-		}
-		for kx := range kernel {
-			ix := ox*t.attr.Stride - t.attr.Pad + kx
-			if ix >= 0 && ix < width {
-				visit(iy*width+ix, ky*kernel+kx)
-			}
-		}
-	}
+// at is the row of x that the kernel's row k touches for y's row o, or the column likewise; false if it is in the padding.
+func (t taps) at(o, k, extent int) (int, bool) {
+	i := o*t.attr.Stride - t.attr.Pad + k
+	return i, 0 <= i && i < extent
 }
 
 // products calls visit with the indices of each product x*w that is part of a y, which is all that a convolution and its
 // gradients are.
 func (t taps) products(visit func(x, w, y int)) {
-	samples, in, out := t.x[0], t.x[1], t.y[1]
-	kernel, xs, ys := t.attr.Kernel*t.attr.Kernel, t.x[2]*t.x[3], t.y[2]*t.y[3]
-	for oy := range t.y[2] {
-		for ox := range t.y[3] {
-			t.within(oy, ox, func(x, k int) {
-				for n := range samples {
-					for o := range out {
-						for i := range in {
-							visit((n*in+i)*xs+x, (o*in+i)*kernel+k, (n*out+o)*ys+oy*t.y[3]+ox)
+	samples, in, out, kernel := t.x[0], t.x[1], t.y[1], t.attr.Kernel
+	for n := range samples {
+		for o := range out {
+			for i := range in {
+				for ky := range kernel {
+					for kx := range kernel {
+						w := ((o*in+i)*kernel+ky)*kernel + kx
+						for oy := range t.y[2] {
+							iy, ok := t.at(oy, ky, t.x[2])
+							if !ok {
+								continue
+							}
+							x, y := ((n*in+i)*t.x[2]+iy)*t.x[3], ((n*out+o)*t.y[2]+oy)*t.y[3]
+							for ox := range t.y[3] {
+								if ix, ok := t.at(ox, kx, t.x[3]); ok {
+									visit(x+ix, w, y+ox)
+								}
+							}
 						}
 					}
 				}
-			})
+			}
 		}
 	}
 }

@@ -6,14 +6,24 @@ import (
 	"gotrain/graph"
 )
 
-// windows calls visit for each value of y with its index and a function that enumerates the values under its window.
-func (t taps) windows(visit func(y int, each func(func(x int)))) {
-	image := t.x[2] * t.x[3]
+// windows calls visit for each value of y, with its index and those of the values of x under its window, row by row.
+func (t taps) windows(visit func(y int, window []int)) {
+	var window []int
 	y := 0
 	for channel := range t.x[0] * t.x[1] {
 		for oy := range t.y[2] {
 			for ox := range t.y[3] {
-				visit(y, func(f func(x int)) { t.within(oy, ox, func(x, _ int) { f(channel*image + x) }) })
+				window = window[:0]
+				for ky := range t.attr.Kernel {
+					for kx := range t.attr.Kernel {
+						iy, inRows := t.at(oy, ky, t.x[2])
+						ix, inColumns := t.at(ox, kx, t.x[3])
+						if inRows && inColumns {
+							window = append(window, (channel*t.x[2]+iy)*t.x[3]+ix)
+						}
+					}
+				}
+				visit(y, window)
 				y++
 			}
 		}
@@ -21,23 +31,24 @@ func (t taps) windows(visit func(y int, each func(func(x int)))) {
 }
 
 func maxPool(t taps, x, y []float64) {
-	t.windows(func(j int, each func(func(int))) {
+	t.windows(func(j int, window []int) {
 		y[j] = math.Inf(-1)
-		each(func(i int) { y[j] = max(y[j], x[i]) })
+		for _, i := range window {
+			y[j] = max(y[j], x[i])
+		}
 	})
 }
 
 // maxPoolBackward gives each dy to the first value under the window, row by row, that is the maximum.
 func maxPoolBackward(t taps, x, y, dy, dx []float64) {
 	clear(dx)
-	t.windows(func(j int, each func(func(int))) {
-		given := false
-		each(func(i int) {
-			if !given && x[i] == y[j] {
+	t.windows(func(j int, window []int) {
+		for _, i := range window {
+			if x[i] == y[j] {
 				dx[i] += dy[j]
-				given = true
+				break
 			}
-		})
+		}
 	})
 }
 
