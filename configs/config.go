@@ -155,9 +155,11 @@ type WarmStart struct {
 type BlockMomentum struct {
 	BlockSize int64 // samples of all workers between two synchronizations; 0: off
 
-	// At most one of the two is positive; none: 1 - 1/workers.
+	// MomentumAsTimeConstant, in samples, counts where it is positive: the
+	// momentum is exp(-BlockSize/constant). Momentum counts otherwise, 0 being
+	// model averaging; where neither was written, it is 1 - 1/workers.
 	Momentum               float64
-	MomentumAsTimeConstant float64 // samples
+	MomentumAsTimeConstant float64
 
 	LearningRate  float64
 	Nesterov      bool

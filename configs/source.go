@@ -1,0 +1,239 @@
+package configs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+const (
+	argumentPrefix = "argument "
+	shippedPrefix  = "shipped:"
+
+	maxFile = 1 << 20 // bytes of a file
+)
+
+// source is where a layer comes from: a file, an argument, or the defaults.
+type source struct {
+	name    string // in messages
+	id      string // absolute path, or shipped:NAME; equal for equal files
+	dir     string // what relative paths in it are relative to
+	home    string // what ~ stands for
+	literal bool   // the text of an argument, which its key gives a type
+	noLines bool   // positions are the name alone
+	content []byte
+	root    *yaml.Node // its mapping
+}
+
+// pos is the position of a node in messages.
+func (s *source) pos(n *yaml.Node) string {
+	if s.noLines || n == nil || n.Line == 0 {
+		return s.name
+	}
+	return fmt.Sprintf("%s:%d:%d", s.name, n.Line, n.Column)
+}
+
+// scalar returns the scalar of a node, its variables still in it.
+func (s *source) scalar(n *yaml.Node) (scalar, string) {
+	out := scalar{text: n.Value, dir: s.dir, opaque: s.literal}
+	plain := n.Style&^yaml.TaggedStyle == 0
+	if plain {
+		out.tag = resolve(n.Value)
+		if out.tag == tagNull {
+			out.opaque = false
+		}
+	}
+	out.quoted = !plain
+	if n.Style&yaml.TaggedStyle == 0 {
+		return out, ""
+	}
+	want, known := map[string]tag{"!!str": tagText, "!": tagText, "!!int": tagInt, "!!float": tagFloat, "!!bool": tagBool, "!!null": tagNull}[n.Tag]
+	got := resolve(n.Value)
+	if !known {
+		return out, "the tag " + scalar{text: n.Tag}.show() + " is not of YAML's core schema: leave it out"
+	}
+	if want != tagText && want != got && !(want == tagFloat && got == tagInt) {
+		return out, out.show() + " is not what its tag " + n.Tag + " says: leave the tag out"
+	}
+	out.tag, out.quoted = want, want == tagText
+	return out, ""
+}
+
+// open finds and reads the file that a name stands for: a path relative to
+// from's folder, or a configuration that ships. From a shipped file only
+// shipped ones are found.
+func (l *loader) open(name string, from *source) (*source, error) {
+	if strings.HasPrefix(from.id, shippedPrefix) {
+		return l.openShipped(name)
+	}
+	if name == "" {
+		return nil, errors.New(`"" names no configuration: ` + whatShips(name))
+	}
+	shown, path := name, name
+	if name == "~" || strings.HasPrefix(name, "~/") {
+		path = l.home + name[1:]
+	} else if !filepath.IsAbs(name) {
+		path = filepath.Join(from.dir, name)
+		if d := filepath.Dir(from.name); from.root != nil && d != "." {
+			shown = filepath.Join(d, name)
+		}
+	}
+	for _, ext := range []string{"", ".yaml"} {
+		content, err := readFile(path + ext)
+		_, ships := ShippedFile(name)
+		switch {
+		case err == nil:
+			return l.parsed(&source{name: shown + ext, id: realPath(path + ext), dir: filepath.Dir(path + ext), content: content})
+		case errors.Is(err, os.ErrNotExist), errors.Is(err, errFolder) && ships:
+		default:
+			return nil, &Error{Pos: shown + ext, Message: plainError(err)}
+		}
+	}
+	return l.openShipped(name)
+}
+
+var errFolder = errors.New("this is a folder: name a YAML file in it")
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, errFolder
+	}
+	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(content) > maxFile {
+		err = fmt.Errorf("the file is larger than %d bytes: this is no configuration", maxFile)
+	}
+	return content, err
+}
+
+// plainError is an error of the file system without the path that the message
+// names already.
+func plainError(err error) string {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Op + ": " + p.Err.Error()
+	}
+	return err.Error()
+}
+
+func realPath(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path
+}
+
+func (l *loader) openShipped(name string) (*source, error) {
+	name = strings.TrimPrefix(name, shippedPrefix)
+	content, ok := ShippedFile(name)
+	if !ok {
+		return nil, errors.New("there is no such file: " + whatShips(name))
+	}
+	name = shippedPrefix + strings.TrimSuffix(name, ".yaml") + ".yaml"
+	return l.parsed(&source{name: name, id: name, dir: l.dir, content: content})
+}
+
+func whatShips(name string) string {
+	names := Shipped()
+	if near := nearest(strings.TrimSuffix(name, ".yaml"), names); near != "" {
+		return "did you mean " + near + ", which ships?"
+	}
+	return "the configurations that ship are " + listed(names, "and")
+}
+
+// parsed reads the YAML of a file. Its errors carry the file's name.
+func (l *loader) parsed(s *source) (*source, error) {
+	s.home = l.home
+	dec := yaml.NewDecoder(bytes.NewReader(s.content))
+	var doc yaml.Node
+	if err := dec.Decode(&doc); err == io.EOF {
+		return nil, &Error{Pos: s.name, Message: "the file is empty: write keys, such as extends: resnet20_dense"}
+	} else if err != nil {
+		return nil, s.syntaxError(err)
+	}
+	var second yaml.Node
+	if err := dec.Decode(&second); err == nil {
+		return nil, errorf(s.pos(&second), "", "a second document begins here: write one document a file")
+	} else if err != io.EOF {
+		return nil, s.syntaxError(err)
+	}
+	root := doc.Content[0]
+	if root.Kind == yaml.ScalarNode && resolve(root.Value) == tagNull && root.Style == 0 {
+		return nil, errorf(s.name, "", "the file is empty: write keys, such as extends: resnet20_dense")
+	}
+	if root.Kind != yaml.MappingNode {
+		return nil, errorf(s.pos(root), "", "this is not a mapping of keys to values: write lines such as extends: resnet20_dense")
+	}
+	s.root = root
+	return s, nil
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
+
+// syntaxError gives an error of the YAML parser its place, and names the usual
+// mistakes: tabs, and a colon in text.
+func (s *source) syntaxError(err error) *Error {
+	m := yamlLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " "))
+	if m == nil {
+		return errorf(s.name, "", "not YAML: %v", err)
+	}
+	for i, line := range bytes.Split(s.content, []byte("\n")) {
+		indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+		if tab := bytes.IndexByte(indent, '\t'); tab >= 0 && len(indent) < len(bytes.TrimRight(line, "\r")) {
+			return errorf(fmt.Sprintf("%s:%d:%d", s.name, i+1, tab+1), "", "a tab in the indentation: indent with spaces")
+		}
+	}
+	pos, say := s.name, m[2]
+	if line, err := strconv.Atoi(m[1]); err == nil {
+		pos = fmt.Sprintf("%s:%d", s.name, line)
+	}
+	if strings.Contains(say, "mapping values are not allowed") {
+		say += ": put text that holds a colon and a space in quotes"
+	}
+	return errorf(pos, "", "not YAML: %s", say)
+}
+
+// argument turns key=value into a source whose root holds the one key.
+func (l *loader) argument(text string) (*source, error) {
+	s := &source{name: argumentPrefix + text, dir: l.dir, home: l.home, literal: true, noLines: true}
+	key, value, ok := strings.Cut(text, "=")
+	key = strings.TrimSpace(key)
+	switch {
+	case !ok:
+		return nil, &Error{Pos: s.name, Message: "not key=value: is there a space before or after an equals sign?"}
+	case key == "":
+		return nil, &Error{Pos: s.name, Message: "no key before the equals sign: write key=value"}
+	case strings.TrimSpace(value) == "":
+		return nil, &Error{Pos: s.name, Message: `no value after the equals sign: write key=value without spaces, "" for an empty text, null for the default`}
+	}
+	node := &yaml.Node{Kind: yaml.ScalarNode, Value: value, Line: 0}
+	if strings.ContainsRune(`[{"'`, rune(strings.TrimSpace(value)[0])) {
+		var doc yaml.Node
+		if err := yaml.Unmarshal([]byte(value), &doc); err != nil || len(doc.Content) != 1 {
+			m := yamlLine.FindStringSubmatch(fmt.Sprint(err))
+			if m == nil {
+				m = []string{"", "", "it holds several values"}
+			}
+			return nil, &Error{Pos: s.name, Message: "the value is not YAML: " + m[2]}
+		}
+		node = doc.Content[0]
+	}
+	names := strings.Split(key, ".")
+	for i := len(names) - 1; i >= 0; i-- {
+		node = &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: names[i]}, node}}
+	}
+	s.root = node
+	return s, nil
+}
