@@ -43,8 +43,8 @@ func (c *checkpoints) folder(step int64) string {
 const replaced = ".old"
 
 // Save writes the checkpoint of a step and removes those that keep leaves no room for, along with those of later steps:
-// they are broken, or training would not have come back to this step. An error leaves the earlier checkpoints as they
-// were.
+// they are broken, or training would not have come back to this step. After an error the earlier checkpoints count as
+// before.
 func (c *checkpoints) Save(step int64, parts []Part) error {
 	if err := c.setAside(step); err != nil {
 		return fmt.Errorf("saving the checkpoint of step %d: %w", step, err)
@@ -113,11 +113,7 @@ func (c *checkpoints) commit(step int64, records []partRecord) error {
 
 // abandon removes what was written of a checkpoint, and gives the error that says so.
 func (c *checkpoints) abandon(step int64, cause error) error {
-	dir := c.folder(step)
-	err := c.remove(dir)
-	if err == nil && c.committed(dir+replaced) {
-		err = c.files.Rename(dir+replaced, dir)
-	}
+	err := c.remove(c.folder(step))
 	left := "there is none before it"
 	if all, e := c.list(); e == nil {
 		for _, f := range all {
