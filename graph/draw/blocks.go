@@ -103,7 +103,7 @@ func (a *arrangement) collapse() {
 	}
 }
 
-// look is equal for blocks that are drawn alike: same operations on same shapes, same notes, gradients in one bucket.
+// look is equal for blocks that are drawn alike: same operations on same shapes, with same notes.
 func (a *arrangement) look(b band) string {
 	var s strings.Builder
 	fmt.Fprintln(&s, group(b.name))
@@ -111,8 +111,7 @@ func (a *arrangement) look(b band) string {
 		for t := range tracks {
 			for _, x := range a.cells[cell{r, t}] {
 				o := x.op
-				bucket, has := a.bucket[o]
-				fmt.Fprintln(&s, r-b.from, t, o.Kind, layer(o.Name), o.Attr, shapes(o.In), shapes(o.Out), a.notes[o], bucket, has)
+				fmt.Fprintln(&s, r-b.from, t, o.Kind, layer(o.Name), o.Attr, shapes(o.In), shapes(o.Out), a.notes[o])
 			}
 		}
 	}

@@ -94,8 +94,14 @@ func TestGoldenDrawings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got != string(want) {
-				t.Errorf("the drawing differs from %s; look at it, and write it with go test -update if it is right. It is\n%s", file, got)
+			wants := strings.Split(string(want), "\n")
+			for i, line := range strings.Split(got, "\n") {
+				if i >= len(wants) || line != wants[i] {
+					t.Fatalf("the drawing is another than %s from line %d on; write it with -update, and look at it. The line is\n%s", file, i+1, line)
+				}
+			}
+			if len(got) != len(want) {
+				t.Errorf("the drawing ends before %s does", file)
 			}
 		})
 	}

@@ -43,6 +43,14 @@ type band struct {
 	from, to, times int
 }
 
+// bar is a bucket of gradients, or several in succession that one drawn block stands for, beside the rows whose gradients
+// it holds. Rows may belong to several buckets, whose bars then stand in lanes side by side.
+type bar struct {
+	first, last int // buckets
+	from, to    int // rows
+	lane        int
+}
+
 // layout is where everything goes: a row for each layer of the forward pass, with the operations of its backward pass in
 // the same row.
 //
@@ -54,7 +62,7 @@ type layout struct {
 	edges   []edge
 	groups  []band // stages, stem and head
 	blocks  []band // of stages
-	buckets []band
+	buckets []bar
 }
 
 // arrange lays out a plan. Runs of equal blocks are drawn once.
@@ -63,7 +71,6 @@ func arrange(p *graph.Plan, o Options) *layout {
 	a.placeForward()
 	a.placeBackward()
 	a.fillCells()
-	a.bucket = bucketOf(p)
 	a.collapse()
 	return a.layout()
 }
@@ -76,9 +83,8 @@ type arrangement struct {
 	boxes    map[*graph.Op]*box // of all operations but Apply
 	cells    map[cell][]*box
 	main     []*graph.Op // the longest path, by row
-	bucket   map[*graph.Op]int
-	blocks   []band // before collapsing
-	drawn    []int  // for each row, the one that is drawn in its place: itself, or an equal block's
+	blocks   []band      // before collapsing
+	drawn    []int       // for each row, the one that is drawn in its place: itself, or an equal block's
 }
 
 func (a *arrangement) placeForward() {
@@ -157,23 +163,6 @@ func ends(o *graph.Op) int {
 	return 1
 }
 
-// bucketOf gives the bucket of each operation that writes gradients of parameters.
-func bucketOf(p *graph.Plan) map[*graph.Op]int {
-	offset := map[string]int{}
-	for _, s := range p.Parameters.Slots {
-		offset[s.Name] = s.Offset
-	}
-	m := map[*graph.Op]int{}
-	for _, o := range p.Ops[:p.Backward] {
-		for _, t := range o.Out {
-			if t.Role == graph.ParameterGradient {
-				m[o] = slices.IndexFunc(p.Buckets, func(b graph.Bucket) bool { return offset[t.Of.Name] < b.End })
-			}
-		}
-	}
-	return m
-}
-
 // layout numbers the rows that are drawn, and collects what is in them.
 func (a *arrangement) layout() *layout {
 	l := &layout{}
@@ -204,15 +193,7 @@ func (a *arrangement) layout() *layout {
 			l.blocks = append(l.blocks, band{b.name, number[b.from], number[b.to], b.times})
 		}
 	}
-	for range a.plan.Buckets {
-		l.buckets = append(l.buckets, band{from: l.rows, to: -1, times: 1})
-	}
-	for _, o := range a.plan.Ops[:a.plan.Backward] {
-		if i, ok := a.bucket[o]; ok {
-			b := &l.buckets[i]
-			b.from, b.to = min(b.from, shown[o].row), max(b.to, shown[o].row)
-		}
-	}
+	l.placeBuckets(a.plan, shown)
 	return l
 }
 

@@ -33,8 +33,8 @@ const laneOffset = 22
 
 const (
 	bucketX     = 1052.0
-	bucketW     = 58.0 // neighbouring buckets stand side by side: rows may belong to both
-	busX        = bucketX + 2*bucketW + 10
+	bucketW     = 56.0
+	busX        = bucketX + lanes*bucketW + 2
 	fullWidth   = busX + margin
 	inferWidth  = 640.0
 	framesRight = 1034.0
@@ -206,23 +206,28 @@ func (s *picture) update() {
 	s.fit(r.x+8, r.y+25, r.w-16, 9.5, "light", word)
 	s.printf("</g>\n")
 	low := 0.0
-	for i, b := range s.layout.buckets {
-		if b.to < b.from {
-			continue
-		}
-		x, y := bucketX+float64(i%2)*bucketW, s.y[b.from]
-		h := s.y[b.to] + boxHeight - y
-		bytes := 4 * (s.plan.Buckets[i].End - s.plan.Buckets[i].Begin)
-		last := s.plan.Ops[s.plan.Buckets[i].Ready-1]
-		s.line(stream, point{x + bucketW - 6, y + 6}, point{busX, y + 6})
-		s.printf(`<g><title>%s</title>`, escape(fmt.Sprintf("bucket %d: %d bytes, ready after %s of %s", i, bytes, plain.operation(last), last.Name)))
-		s.fill(rect{x, y, bucketW - 6, h}, plainPaint, 4)
-		s.fit(x+5, y+13, bucketW-16, 9.5, "label", fmt.Sprintf("bucket %d", i))
-		s.fit(x+5, y+25, bucketW-16, 9.5, "", size(bytes))
-		s.printf("</g>\n")
-		low = max(low, y+6)
+	for _, b := range s.layout.buckets {
+		s.bucket(b)
+		low = max(low, s.y[b.from]+6)
 	}
 	if low > 0 {
 		s.arrow(stream, point{busX, low}, point{busX, top + boxHeight})
 	}
+}
+
+func (s *picture) bucket(b bar) {
+	first, last := s.plan.Buckets[b.first], s.plan.Buckets[b.last]
+	name := fmt.Sprintf("bucket %d", b.first)
+	if b.last > b.first {
+		name = fmt.Sprintf("buckets %d–%d", b.first, b.last)
+	}
+	bytes := 4 * (last.End - first.Begin)
+	ready := s.plan.Ops[last.Ready-1]
+	r := rect{bucketX + float64(b.lane)*bucketW, s.y[b.from], bucketW - 6, s.y[b.to] + boxHeight - s.y[b.from]}
+	s.line(stream, point{r.x + r.w, r.y + 6}, point{busX, r.y + 6})
+	s.printf(`<g><title>%s</title>`, escape(fmt.Sprintf("%s: %d bytes, ready after %s of %s", name, bytes, plain.operation(ready), ready.Name)))
+	s.fill(r, plainPaint, 4)
+	s.fit(r.x+4, r.y+13, r.w-8, 9.5, "label", name)
+	s.fit(r.x+4, r.y+25, r.w-8, 9.5, "", size(bytes))
+	s.printf("</g>\n")
 }
