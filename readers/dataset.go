@@ -91,6 +91,9 @@ func Open(cfg configs.Reader, split Split, options ...Option) (Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := fits(cfg, t); err != nil {
+		return nil, err
+	}
 	d := &dataset{
 		set: raw, t: t, split: split, kind: cfg.Type,
 		skip: cfg.OnError == "skip", maxSkipped: cfg.MaxSkipped, skipped: map[int32]bool{},
@@ -101,6 +104,20 @@ func Open(cfg configs.Reader, split Split, options ...Option) (Dataset, error) {
 	return d, nil
 }
 
+// fits compares the shape of samples with the one that the configuration expects.
+func fits(cfg configs.Reader, t *transforms) error {
+	for _, side := range []struct {
+		key       string
+		want, got int
+	}{{"channels", cfg.Channels, t.c}, {"height", cfg.Height, t.h}, {"width", cfg.Width, t.w}} {
+		if side.want != 0 && side.want != side.got {
+			return fmt.Errorf("reader.%s: %d, but after the transforms samples have %d: change it or the transforms",
+				side.key, side.want, side.got)
+		}
+	}
+	return nil
+}
+
 func openSet(cfg configs.Reader, split Split) (*set, error) {
 	switch cfg.Type {
 	case "cifar10":
@@ -109,10 +126,14 @@ func openSet(cfg configs.Reader, split Split) (*set, error) {
 		return openCIFAR100(cfg.Path, cfg.LabelKind, split)
 	case "idx":
 		return openIDX(cfg, split)
+	case "images":
+		return openImages(cfg, split)
+	case "ctf":
+		return openCTF(cfg, split)
 	case "embedded":
 		return openEmbedded(split)
 	}
-	return nil, fmt.Errorf("reader.type: no reader %q: use cifar10, cifar100, idx or embedded", cfg.Type)
+	return nil, fmt.Errorf("reader.type: no reader %q: use cifar10, cifar100, idx, images, ctf or embedded", cfg.Type)
 }
 
 // dataset is a raw set with its transforms.

@@ -1,13 +1,15 @@
 package readers
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"image"
 	"image/color"
 	"image/draw"
-	_ "image/jpeg" // registers the decoder
-	_ "image/png"  // registers the decoder
+	"image/jpeg"
+	_ "image/png" // registers the decoder
 	"io"
 	"os"
 )
@@ -38,15 +40,15 @@ func decode(path string, c int, buf *buffers) (picture, error) {
 	return convert(img, c, buf), nil
 }
 
-// size reads the width and height of a picture file.
-func size(path string, buf *buffers) (image.Config, error) {
+// dimensions reads the width and height of a picture file from its header.
+func dimensions(path string) ([2]int, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return image.Config{}, cause(err)
+		return [2]int{}, cause(err)
 	}
 	defer f.Close()
-	c, _, err := image.DecodeConfig(f)
-	return c, cause(err)
+	c, _, err := image.DecodeConfig(bufio.NewReader(f))
+	return [2]int{c.Width, c.Height}, cause(err)
 }
 
 func load(path string, buf *buffers) error {
@@ -72,26 +74,18 @@ func header(buf *buffers) (image.Config, error) {
 }
 
 // reader gives the loaded file to a decoder, without consuming it.
-func reader(buf *buffers) io.Reader { return &bytesReader{buf.file.Bytes()} }
-
-type bytesReader struct{ rest []byte }
-
-func (r *bytesReader) Read(p []byte) (int, error) {
-	if len(r.rest) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
-}
+func reader(buf *buffers) io.Reader { return bytes.NewReader(buf.file.Bytes()) }
 
 // cause turns what decoders and the file system say into what it means for a picture whose path stands before it.
 func cause(err error) error {
 	var path *os.PathError
+	var format jpeg.FormatError
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return errors.New("the file ends too early")
+	case errors.As(err, &format) && format == "short Huffman data": // how image/jpeg sees most truncated files
 		return errors.New("the file ends too early")
 	case errors.Is(err, image.ErrFormat):
 		return errors.New("neither JPEG nor PNG")

@@ -180,3 +180,21 @@ func TestEmbeddedSetIsPartOfFashionMNIST(t *testing.T) {
 		}
 	}
 }
+
+func FuzzIDX(f *testing.F) {
+	f.Add(idxFileOf(0x803, []byte{1, 2, 3, 4}, 1, 2, 2))
+	f.Add(idxFileOf(0x801, []byte{1, 2}, 2))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		parsed, err := parseIDX(content, idxLabels, idxGray, idxColor)
+		if err != nil {
+			return
+		}
+		n := 1
+		for _, d := range parsed.dims {
+			n *= d
+		}
+		if n != len(parsed.values) {
+			t.Errorf("dimensions %v, %d values", parsed.dims, len(parsed.values))
+		}
+	})
+}
