@@ -20,6 +20,7 @@ type picture struct {
 	y             []float64 // the top of each row
 	width, height float64
 	right         float64 // of the frames
+	bus           float64 // where the line from the buckets to the update runs
 }
 
 type point struct{ x, y float64 }

@@ -34,8 +34,6 @@ const laneOffset = 22
 const (
 	bucketX     = 1052.0
 	bucketW     = 56.0
-	busX        = bucketX + lanes*bucketW + 2
-	fullWidth   = busX + margin
 	inferWidth  = 640.0
 	framesRight = 1034.0
 	inferRight  = 500.0
@@ -47,7 +45,12 @@ const (
 // account of an operation.
 func SVG(w io.Writer, p *graph.Plan, o Options) error {
 	s := &picture{plan: p, options: o, layout: arrange(p, o)}
-	s.width, s.right = fullWidth, framesRight
+	used := 2 // lanes at least, for the sake of the update's box
+	for _, b := range s.layout.buckets {
+		used = max(used, b.lane+1)
+	}
+	s.bus = bucketX + bucketW*float64(used) + 2
+	s.width, s.right = s.bus+margin, framesRight
 	if p.Inference {
 		s.width, s.right = inferWidth, inferRight
 	}
@@ -194,7 +197,7 @@ func (s *picture) images() {
 
 // update draws the learner's update, and the buckets of gradients with the line that leads from them to it.
 func (s *picture) update() {
-	r := rect{bucketX, top, busX - bucketX + 6, boxHeight}
+	r := rect{bucketX, top, s.bus - bucketX + 6, boxHeight}
 	apply := s.plan.Ops[len(s.plan.Ops)-1]
 	s.printf(`<g><title>%s</title>`, escape(fmt.Sprintf("update of %d parameter tensors\n%s", len(apply.In), arithmetic(apply.FLOPs()))))
 	s.fill(r, darkPaint, 5)
@@ -211,7 +214,7 @@ func (s *picture) update() {
 		low = max(low, s.y[b.from]+6)
 	}
 	if low > 0 {
-		s.arrow(stream, point{busX, low}, point{busX, top + boxHeight})
+		s.arrow(stream, point{s.bus, low}, point{s.bus, top + boxHeight})
 	}
 }
 
@@ -219,13 +222,13 @@ func (s *picture) bucket(b bar) {
 	first, last := s.plan.Buckets[b.first], s.plan.Buckets[b.last]
 	name := fmt.Sprintf("bucket %d", b.first)
 	if b.last > b.first {
-		name = fmt.Sprintf("buckets %d–%d", b.first, b.last)
+		name = fmt.Sprintf("%d–%d", b.first, b.last)
 	}
 	bytes := 4 * (last.End - first.Begin)
 	ready := s.plan.Ops[last.Ready-1]
 	r := rect{bucketX + float64(b.lane)*bucketW, s.y[b.from], bucketW - 6, s.y[b.to] + boxHeight - s.y[b.from]}
-	s.line(stream, point{r.x + r.w, r.y + 6}, point{busX, r.y + 6})
-	s.printf(`<g><title>%s</title>`, escape(fmt.Sprintf("%s: %d bytes, ready after %s of %s", name, bytes, plain.operation(ready), ready.Name)))
+	s.line(stream, point{r.x + r.w, r.y + 6}, point{s.bus, r.y + 6})
+	s.printf(`<g><title>%s</title>`, escape(fmt.Sprintf("%s: %d bytes of gradients, ready after %s of %s", name, bytes, plain.operation(ready), ready.Name)))
 	s.fill(r, plainPaint, 4)
 	s.fit(r.x+4, r.y+13, r.w-8, 9.5, "label", name)
 	s.fit(r.x+4, r.y+25, r.w-8, 9.5, "", size(bytes))
