@@ -119,11 +119,15 @@ func fits(cfg configs.Reader, t *transforms) error {
 }
 
 func openSet(cfg configs.Reader, split Split) (*set, error) {
+	dir := cfg.Path
+	if split == Test && cfg.TestPath != "" {
+		dir = cfg.TestPath
+	}
 	switch cfg.Type {
 	case "cifar10":
-		return openCIFAR10(cfg.Path, split)
+		return openCIFAR10(dir, split)
 	case "cifar100":
-		return openCIFAR100(cfg.Path, cfg.LabelKind, split)
+		return openCIFAR100(dir, cfg.LabelKind, split)
 	case "idx":
 		return openIDX(cfg, split)
 	case "images":
@@ -149,6 +153,7 @@ type dataset struct {
 	skipLock   sync.Mutex
 	skipped    map[int32]bool
 	closed     atomic.Bool
+	buffers    sync.Pool // of *buffers
 }
 
 func (d *dataset) Len() int             { return len(d.labels) }
@@ -172,14 +177,18 @@ func (d *dataset) Fill(plan []Sample, b *graph.Batch) error {
 		return fmt.Errorf("read a sample: the data set is closed")
 	}
 	size := d.t.c * d.t.h * d.t.w
-	var buf buffers
+	buf, _ := d.buffers.Get().(*buffers)
+	if buf == nil {
+		buf = &buffers{}
+	}
+	defer d.buffers.Put(buf)
 	for i, s := range plan {
 		out := b.Images[i*size : (i+1)*size]
 		b.Labels[i] = d.labels[s.Index]
 		b.Weights[i] = 1
-		p, err := d.picture(int(s.Index), &buf)
+		p, err := d.picture(int(s.Index), buf)
 		if err == nil {
-			err = d.t.apply(p, s, out, &buf)
+			err = d.t.apply(p, s, out, buf)
 		}
 		if err == nil {
 			continue

@@ -29,11 +29,11 @@ func decode(path string, c int, buf *buffers) (picture, error) {
 	if err := load(path, buf); err != nil {
 		return picture{}, err
 	}
-	h, err := header(buf)
+	h, err := header(bytes.NewReader(buf.file.Bytes()))
 	if err != nil {
 		return picture{}, err
 	}
-	img, _, err := image.Decode(reader(buf))
+	img, _, err := image.Decode(bytes.NewReader(buf.file.Bytes()))
 	if err != nil {
 		return picture{}, fmt.Errorf("decode a picture of %dx%d pixels: %w", h.Width, h.Height, cause(err))
 	}
@@ -47,8 +47,8 @@ func dimensions(path string) ([2]int, error) {
 		return [2]int{}, cause(err)
 	}
 	defer f.Close()
-	c, _, err := image.DecodeConfig(bufio.NewReader(f))
-	return [2]int{c.Width, c.Height}, cause(err)
+	c, err := header(bufio.NewReader(f))
+	return [2]int{c.Width, c.Height}, err
 }
 
 func load(path string, buf *buffers) error {
@@ -62,8 +62,8 @@ func load(path string, buf *buffers) error {
 	return cause(err)
 }
 
-func header(buf *buffers) (image.Config, error) {
-	c, _, err := image.DecodeConfig(reader(buf))
+func header(r io.Reader) (image.Config, error) {
+	c, _, err := image.DecodeConfig(r)
 	if err != nil {
 		return c, cause(err)
 	}
@@ -72,9 +72,6 @@ func header(buf *buffers) (image.Config, error) {
 	}
 	return c, nil
 }
-
-// reader gives the loaded file to a decoder, without consuming it.
-func reader(buf *buffers) io.Reader { return bytes.NewReader(buf.file.Bytes()) }
 
 // cause turns what decoders and the file system say into what it means for a picture whose path stands before it.
 func cause(err error) error {

@@ -256,6 +256,35 @@ func TestTruncatedJPEG(t *testing.T) {
 		"2 records are skipped, reader.maxSkipped allows 1")
 }
 
+func TestFileThatIsNoPictureCanBeSkipped(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a/1.jpg"), []byte("not a picture"))
+	write(t, filepath.Join(dir, "a/2.png"), pngOf(t, 2, 2, red))
+	cfg := configs.Reader{Type: "images", Path: dir, OnError: "skip", MaxSkipped: 1}
+	b := get(t, open(t, cfg, Train), Sample{Index: 0}, Sample{Index: 1})
+	if !slices.Equal(b.Weights, []float32{0, 1}) || b.Images[0] != 0 || b.Images[12] != 200 {
+		t.Errorf("weights %v, pictures %v", b.Weights, b.Images)
+	}
+	write(t, filepath.Join(dir, "a/2.png"), []byte("neither"))
+	_, err := Open(cfg, Train)
+	fails(t, err, dir, "DIR: none of 2 pictures can be read")
+}
+
+func TestFingerprintOfPicturesIsThatOfTheirNamesAndSizes(t *testing.T) {
+	first, second := t.TempDir(), t.TempDir()
+	for _, dir := range []string{first, second} {
+		write(t, filepath.Join(dir, "a/1.png"), pngOf(t, 2, 2, red))
+	}
+	a := open(t, configs.Reader{Type: "images", Path: first}, Train).Fingerprint()
+	if a != open(t, configs.Reader{Type: "images", Path: second}, Train).Fingerprint() {
+		t.Error("another place, another fingerprint")
+	}
+	write(t, filepath.Join(second, "a/1.png"), append(pngOf(t, 2, 2, red), 0))
+	if a == open(t, configs.Reader{Type: "images", Path: second}, Train).Fingerprint() {
+		t.Error("another size, the same fingerprint")
+	}
+}
+
 func TestNoTruncationOfAPictureIsSilent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "1")
 	for _, whole := range [][]byte{jpegOf(t, 16, 16, red), pngOf(t, 16, 16, red)} {

@@ -2,6 +2,7 @@ package readers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
@@ -61,6 +62,7 @@ type Loader struct {
 
 	ready  chan result     // filled, in order
 	free   chan *Minibatch // to be filled
+	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the filling goroutine has ended
 	failed error         // what Next returned first; it returns it again
@@ -114,19 +116,21 @@ func NewLoader(ds Dataset, cfg LoaderConfig) (*Loader, error) {
 		}
 		l.free <- m
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	l.cancel = cancel
+	l.ctx, l.cancel = context.WithCancel(context.Background())
 	if cfg.Prefetch == 0 {
 		close(l.done)
 		return l, nil
 	}
-	go l.run(ctx)
+	go l.run(l.ctx)
 	return l, nil
 }
 
 // Next returns the next minibatch, io.EOF after the last, the first error that occurred while it was made, or ctx's.
 // The caller releases it before it asks for more than Prefetch+1 others.
 func (l *Loader) Next(ctx context.Context) (*Minibatch, error) {
+	if l.failed == nil && l.cfg.Prefetch == 0 && l.ctx.Err() != nil {
+		l.failed = errClosed
+	}
 	if l.failed != nil {
 		return nil, l.failed
 	}
@@ -135,10 +139,12 @@ func (l *Loader) Next(ctx context.Context) (*Minibatch, error) {
 	var r result
 	if l.cfg.Prefetch == 0 {
 		select {
-		case m := <-l.free:
-			r = l.make(ctx, m)
+		case <-l.ctx.Done():
+			r.err = errClosed
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		case m := <-l.free:
+			r = l.make(l.ctx, m)
 		}
 	} else {
 		select {
@@ -149,7 +155,7 @@ func (l *Loader) Next(ctx context.Context) (*Minibatch, error) {
 			select {
 			case r = <-l.ready: // made before the end
 			default:
-				r.err = fmt.Errorf("read a minibatch: the loader is closed")
+				r.err = errClosed
 			}
 		}
 	}
@@ -169,6 +175,8 @@ func (l *Loader) Close() error {
 	<-l.done
 	return nil
 }
+
+var errClosed = errors.New("read a minibatch: the loader is closed")
 
 // run makes minibatches until there is an error or the loader is closed.
 func (l *Loader) run(ctx context.Context) {

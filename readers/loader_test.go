@@ -267,6 +267,21 @@ func TestErrorComesInOrderAndStopsTheLoader(t *testing.T) {
 	}
 }
 
+func TestClosedLoaderGivesNothing(t *testing.T) {
+	l, err := NewLoader(open(t, configs.Reader{Type: "embedded"}, Test), LoaderConfig{MinibatchSize: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := l.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close() // with the buffer still out, so that nothing else can be returned
+	_, err = l.Next(t.Context())
+	fails(t, err, "", "read a minibatch: the loader is closed")
+	m.Release()
+}
+
 func TestCancellationAndCloseLeaveNoGoroutine(t *testing.T) {
 	ds := stuck{Dataset: open(t, configs.Reader{Type: "cifar10", Path: cifarFolder(t, 20)}, Train), at: 40,
 		release: make(chan struct{})}

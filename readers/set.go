@@ -6,8 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"os"
+	"path/filepath"
+	"slices"
 )
 
 // set holds the samples of one half of a data set before any transform: bytes, numbers, or the names of picture files.
@@ -88,13 +89,19 @@ func (s *set) Fingerprint() [32]byte {
 	_ = binary.Write(h, binary.LittleEndian, []int64{int64(len(s.labels)), int64(s.c), int64(s.h), int64(s.w)})
 	_ = binary.Write(h, binary.LittleEndian, s.labels)
 	h.Write(s.pixels)
-	var b [4]byte
-	for _, v := range s.values {
-		binary.LittleEndian.PutUint32(b[:], math.Float32bits(v))
-		h.Write(b[:])
+	for part := range slices.Chunk(s.values, 1<<14) {
+		_ = binary.Write(h, binary.LittleEndian, part)
+	}
+	root := s.path // files are known by where they lie from here, so that a set may lie anywhere
+	if len(s.files) > 0 && s.files[0].origin != "" {
+		root = filepath.Dir(root)
 	}
 	for _, f := range s.files {
-		fmt.Fprintf(h, "%s\x00%d\x00", f.path, f.size)
+		name, err := filepath.Rel(root, f.path)
+		if err != nil {
+			name = f.path
+		}
+		fmt.Fprintf(h, "%s\x00%d\x00", filepath.ToSlash(name), f.size)
 	}
 	return [32]byte(h.Sum(nil))
 }
