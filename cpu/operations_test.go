@@ -1,0 +1,208 @@
+package cpu_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gotrain/cpu"
+	"gotrain/cpu/reference"
+	"gotrain/graph"
+)
+
+// body is the middle of a small network: what is under test, between a first convolution and the pooling.
+type body func(g *graph.Graph, x *graph.Tensor) *graph.Tensor
+
+var norm = graph.Norm{Epsilon: 1e-5, Update: 0.1}
+
+// operations are the bodies, each with the channels that it starts from.
+var operations = []struct {
+	name     string
+	channels int
+	body     body
+}{
+	{"conv 3x3", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Conv("c", x, 32, 3, 1, 1) }},
+	{"conv 3x3 wide", 64, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Conv("c", x, 48, 3, 1, 1) }},
+	{"conv 3x3 stride 2", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Conv("c", x, 32, 3, 2, 1) }},
+	{"conv 1x1", 32, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Conv("c", x, 16, 1, 1, 0) }},
+	{"conv 1x1 stride 2", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Conv("c", x, 32, 1, 2, 0) }},
+	{"conv 7x7 stride 2", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Conv("c", x, 16, 7, 2, 3) }},
+	{"batch norm", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.BatchNorm("b", x, g2(g)) }},
+	{"batch norm, relu", 48, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor {
+		return g.ReLU("r", g.BatchNorm("b", x, g2(g)))
+	}},
+	{"batch norm, add, relu", 32, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor {
+		return g.ReLU("r", g.Add("a", g.BatchNorm("b", g.Conv("c", x, 32, 3, 1, 1), g2(g)), x))
+	}},
+	{"batch norm, add", 32, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor {
+		return g.Add("a", g.BatchNorm("b", g.Conv("c", x, 32, 1, 1, 0), g2(g)), x)
+	}},
+	{"two residual blocks", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor {
+		for i := range 2 {
+			n := fmt.Sprint("block", i)
+			y := g.ReLU(n+".r1", g.BatchNorm(n+".b1", g.Conv(n+".c1", x, 16, 3, 1, 1), g2(g)))
+			x = g.ReLU(n+".r2", g.Add(n+".a", g.BatchNorm(n+".b2", g.Conv(n+".c2", y, 16, 3, 1, 1), g2(g)), x))
+		}
+		return x
+	}},
+	{"relu", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.ReLU("r", x) }},
+	{"add", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Add("a", g.ReLU("r", x), x) }},
+	{"subsample", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Subsample("s", x, 48, 2) }},
+	{"max pool", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.MaxPool("p", x, 3, 2, 1) }},
+}
+
+// g2 is the setting of batch norm for the graph that is being built: inference graphs are marked by a missing update.
+func g2(*graph.Graph) graph.Norm { return current }
+
+var current = norm
+
+// source compiles the network around a body.
+func source(b body, channels, in, h, w int, precision graph.DType, o graph.Options) graph.Source {
+	return func(samples int, inference bool) (*graph.Plan, error) {
+		current = norm
+		current.Inference, o.Inference = inference, inference
+		g := graph.New(precision)
+		inputs := g.Inputs(samples, in, h, w)
+		x := inputs.Images
+		if precision != graph.Float32 {
+			x = g.Cast("cast", x, precision)
+		}
+		x = b(g, g.Conv("first", x, channels, 3, 1, 1))
+		g.Loss(g.Dense("fc", g.GlobalAveragePool("pool", x), 5), inputs)
+		return graph.Compile(g, o)
+	}
+}
+
+// fill gives both executors the same parameters, statistics and moments.
+func fill(rng *rand.Rand, layouts []*graph.Layout, arenas [][]float32) {
+	for i, l := range layouts {
+		for _, s := range l.Slots {
+			scale := 1 / math.Sqrt(float64(s.Shape.Values()/s.Shape[0])+1)
+			for k := s.Offset; k < s.End(); k++ {
+				v := float32(rng.NormFloat64() * scale)
+				switch len(s.Shape) {
+				case 1: // gamma, beta, statistics: away from zero
+					v = 0.5 + rng.Float32()
+				}
+				arenas[i][k] = v
+			}
+		}
+	}
+}
+
+func randomBatch(rng *rand.Rand, n, c, h, w, classes int) *graph.Batch {
+	b := &graph.Batch{N: n, Images: make([]float32, n*c*h*w), Labels: make([]int32, n), Weights: make([]float32, n), Divisor: float32(n) + 1}
+	for i := range b.Images {
+		b.Images[i] = float32(rng.NormFloat64())
+	}
+	for i := range n {
+		b.Labels[i], b.Weights[i] = int32(rng.IntN(classes)), 1
+	}
+	if n > 2 {
+		b.Weights[1] = 0
+	}
+	return b
+}
+
+// apart is the distance of got from want over want's norm.
+func apart(got, want []float32) float64 {
+	var d, n float64
+	for i := range want {
+		d += math.Pow(float64(got[i])-float64(want[i]), 2)
+		n += math.Pow(float64(want[i]), 2)
+	}
+	return math.Sqrt(d / (n + 1e-12))
+}
+
+// TestOperations compares every operation and its gradients with the reference executor on random shapes, for every
+// instruction set that the machine has, both storage types, with and without fusion and Winograd.
+func TestOperations(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		precision graph.DType
+		options   cpu.Options
+		noFusion  bool
+		limit     float64 // float32 rounds to 1e-5 of a tensor's norm; bfloat16's eight bits to some per cent through layers
+	}{
+		{"float32", graph.Float32, cpu.Options{}, false, 1e-5},
+		{"float32 direct", graph.Float32, cpu.Options{Direct: true}, false, 1e-5},
+		{"float32 unfused", graph.Float32, cpu.Options{Threads: 3}, true, 1e-5},
+		{"float32 avx2", graph.Float32, cpu.Options{ISA: "avx2"}, false, 1e-5},
+		{"float32 portable", graph.Float32, cpu.Options{ISA: "portable"}, false, 1e-5},
+		{"bfloat16", graph.BFloat16, cpu.Options{}, false, 0.1},
+		{"bfloat16 unfused", graph.BFloat16, cpu.Options{Direct: true}, true, 0.1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for k, o := range operations {
+				t.Run(o.name, func(t *testing.T) {
+					rng := rand.New(rand.NewPCG(uint64(k), 7))
+					for range 3 {
+						n, in, h, w := 1+rng.IntN(5), 1+rng.IntN(4), 5+rng.IntN(13), 5+rng.IntN(13)
+						src := source(o.body, o.channels, in, h, w, c.precision, graph.Options{NoFusion: c.noFusion, BucketBytes: 1 << 12})
+						c.options.Batch = n
+						fast, err := cpu.New(src, c.options)
+						if err != nil {
+							t.Fatal(err)
+						}
+						defer fast.Close()
+						slow, err := reference.New(src)
+						if err != nil {
+							t.Fatal(err)
+						}
+						t.Logf("%d images of %dx%dx%d", n, in, h, w)
+						compare(t, rng, fast, slow, randomBatch(rng, n, in, h, w, 5), c.limit)
+						compare(t, rng, fast, slow, randomBatch(rng, n+1, in, h, w, 5), c.limit)
+					}
+				})
+			}
+		})
+	}
+}
+
+func compare(t *testing.T, rng *rand.Rand, fast *cpu.Executor, slow *reference.Executor, b *graph.Batch, limit float64) {
+	t.Helper()
+	parameters, statistics := fast.Layouts()
+	fill(rng, []*graph.Layout{parameters, statistics}, [][]float32{fast.Arena(graph.Parameters), fast.Arena(graph.Statistics)})
+	for _, a := range []graph.Arena{graph.Parameters, graph.Statistics} {
+		copy(slow.Arena(a), fast.Arena(a))
+	}
+	logits := [2][]float32{make([]float32, b.N*5), make([]float32, b.N*5)}
+	var evaluated, trained [2]graph.Metrics
+	next := 0
+	for i, e := range []graph.Executor{fast, slow} {
+		var err error
+		if evaluated[i], err = e.Evaluate(b, logits[i]); err != nil {
+			t.Fatal(err)
+		}
+		if trained[i], err = e.Gradients(b, func(b graph.Bucket) {
+			if i == 0 && b.Begin != next {
+				t.Errorf("bucket [%d, %d) came when the gradients before %d were final", b.Begin, b.End, next)
+			}
+			next = b.End
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if next != parameters.Size {
+		t.Errorf("the buckets end at %d of %d", next, parameters.Size)
+	}
+	check := func(what string, got, want []float32) {
+		t.Helper()
+		if d := apart(got, want); !(d <= limit) {
+			t.Errorf("%s is %.2g from the reference, more than %.2g", what, d, limit)
+		}
+	}
+	check("evaluation's logits", logits[0], logits[1])
+	for _, m := range [][2]graph.Metrics{evaluated, trained} {
+		if math.Abs(m[0].Loss-m[1].Loss) > limit*m[1].Loss || m[0].Count != m[1].Count {
+			t.Errorf("metrics are %+v, the reference's %+v", m[0], m[1])
+		}
+	}
+	for _, s := range statistics.Slots {
+		check(s.Name, fast.Arena(graph.Statistics)[s.Offset:s.End()], slow.Arena(graph.Statistics)[s.Offset:s.End()])
+	}
+	for _, s := range parameters.Slots {
+		check("the gradient of "+s.Name, fast.Arena(graph.Gradients)[s.Offset:s.End()], slow.Arena(graph.Gradients)[s.Offset:s.End()])
+	}
+}
