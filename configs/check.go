@@ -31,7 +31,7 @@ func check(c *Config, l *loader) {
 // fail reports keys that do not go together at the place of the first of them
 // that was written.
 func (k checker) fail(keys []string, format string, args ...any) {
-	pos := k.l.main.name
+	pos := k.l.where(keys[0])
 	for _, key := range keys {
 		if k.l.bad[key] {
 			return
@@ -74,7 +74,7 @@ func (k checker) reader() {
 	r := k.c.Reader
 	only := func(key string, set bool, types ...string) {
 		if set && r.Type != "" && !slices.Contains(types, r.Type) {
-			k.fail([]string{key, "reader.type"}, "the reader %s has no use for it, only %s has: leave it out", r.Type, listed(types, "and"))
+			k.fail([]string{key, "reader.type"}, "means nothing with reader.type: %s: leave it out (it belongs to %s)", r.Type, listed(types, "and"))
 		}
 	}
 	only("reader.path", r.Path != "", "cifar10", "cifar100", "idx", "images", "ctf")
@@ -215,4 +215,3 @@ func (k checker) momentum() {
 		k.c.origins[strings.ToLower(key)] = defaultOrigin
 	}
 }
-

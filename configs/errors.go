@@ -1,9 +1,12 @@
 package configs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -53,18 +56,39 @@ func (es Errors) Unwrap() []error {
 	return out
 }
 
-// orNil is es as an error, each message once.
+// orNil is es as an error, each message once, in order.
 func (es Errors) orNil() error {
-	seen := map[string]bool{}
+	seen, rank := map[string]bool{}, map[string]int{}
 	es = slices.DeleteFunc(slices.Clone(es), func(e *Error) bool {
 		was := seen[e.Error()]
 		seen[e.Error()] = true
+		if file, _, _ := e.place(); !was && rank[file] == 0 {
+			rank[file] = len(rank) + 1
+		}
 		return was
 	})
 	if len(es) == 0 {
 		return nil
 	}
+	slices.SortStableFunc(es, func(a, b *Error) int {
+		fileA, lineA, columnA := a.place()
+		fileB, lineB, columnB := b.place()
+		return cmp.Or(rank[fileA]-rank[fileB], lineA-lineB, columnA-columnB)
+	})
 	return es
+}
+
+var placeForm = regexp.MustCompile(`^(.*?):([0-9]+)(?::([0-9]+))?$`)
+
+// place is the position in its parts; an argument is a file of its own.
+func (e *Error) place() (file string, line, column int) {
+	m := placeForm.FindStringSubmatch(e.Pos)
+	if m == nil || strings.HasPrefix(e.Pos, argumentPrefix) {
+		return e.Pos, 0, 0
+	}
+	line, _ = strconv.Atoi(m[2])
+	column, _ = strconv.Atoi(m[3])
+	return m[1], line, column
 }
 
 // asErrors is err as a list, whatever made it.
@@ -113,7 +137,7 @@ func distance(a, b string) int {
 
 // nearest returns the candidate that word was probably meant to be, or "".
 func nearest(word string, candidates []string) string {
-	best, least := "", 1+len(word)/3
+	best, least := "", max(1, (len(word)+1)/3)
 	if len(word) > maxWord {
 		return ""
 	}

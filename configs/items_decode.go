@@ -11,14 +11,19 @@ import (
 // table. It returns the kind and the paths that were set, without their kind.
 func (d *decoder) item(t *table, path string, n *yaml.Node, into reflect.Value) (kind string, set map[string]bool, ok bool) {
 	in := &decoder{table: t, src: d.src, expand: d.expand, budget: d.budget, bad: map[string]bool{}, prefix: d.prefix + path + "."}
-	if n.Kind != yaml.MappingNode || len(n.Content) != 2 {
+	if n.Kind != yaml.MappingNode {
 		hint := ""
-		if n.Kind == yaml.ScalarNode && len(t.names(n.Value)) > 0 {
-			hint = ": write {" + n.Value + ": ...}"
-		} else if n.Kind == yaml.MappingNode {
-			hint = ": write each key as an item of its own"
+		if k, sub, ok := t.lookup("", n.Value); ok && n.Kind == yaml.ScalarNode {
+			hint = ": write {" + sub + ": ...}"
+			if k != nil {
+				hint = ": write {" + sub + ": " + k.Values[0] + "}"
+			}
 		}
 		d.fail(n, path, "%s is not a mapping with one key of %s%s", d.describe(n), listed(t.names(""), "or"), hint)
+		return "", nil, false
+	}
+	if keys := len(n.Content) / 2; keys != 1 {
+		d.fail(n, path, "%d keys in one item: write one key of %s, and each as an item of its own", keys, listed(t.names(""), "or"))
 		return "", nil, false
 	}
 	out := &content{values: map[string]*Value{}}
@@ -49,7 +54,7 @@ func (d *decoder) item(t *table, path string, n *yaml.Node, into reflect.Value) 
 			k.set(into, v)
 		}
 	}
-	d.errs = append(d.errs, in.errs...)
+	d.errs = append(d.errs, in.errs[:max(0, min(len(in.errs), maxErrors-len(d.errs)))]...)
 	d.env = append(d.env, in.env...)
 	return kind, set, len(in.errs) == 0
 }

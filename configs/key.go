@@ -138,7 +138,7 @@ func (k *Key) wantType() string {
 	case []int:
 		return "a list of integers" + k.Range.String() + " such as [3, 32, 32]"
 	case []float64:
-		return "a number or a list of numbers, one a channel"
+		return "a number" + k.Range.String() + " or a list of them, one a channel"
 	case [2]float64:
 		return "a number" + k.Range.String() + " or a pair of them such as [0.8, 1]"
 	case []Transform:

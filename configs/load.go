@@ -61,6 +61,9 @@ func Load(name string, overrides []string, opts ...Option) (*Config, error) {
 	for _, s := range l.sources {
 		l.decode(s)
 	}
+	if slices.ContainsFunc(l.errs, func(e *Error) bool { return e.Key == "extends" || e.Key == "" }) {
+		return nil, l.errs.orNil() // what seems to be missing may stand in what could not be read
+	}
 	c := l.assemble(l.merge())
 	check(c, l)
 	if err := l.errs.orNil(); err != nil {
@@ -291,6 +294,9 @@ func (l *loader) decode(s *source) {
 		delete(out.values, "name")
 	}
 	l.errs = append(l.errs, d.errs...)
+	if len(d.errs) >= maxErrors {
+		l.fail(s.name, "", "there are more errors than the 100 listed")
+	}
 	l.values = append(l.values, out)
 }
 

@@ -45,9 +45,6 @@ func mustLoad(t *testing.T, text string, overrides ...string) *Config {
 	return c
 }
 
-// least is the least that a configuration must hold, in one line.
-const least = "{reader: {type: embedded}, network: {depth: 8}, learner: {maxEpochs: 1, learningRatesPerMB: 1.0}}\n"
-
 func TestEveryShippedFileLoadsAndPrintsToTheSame(t *testing.T) {
 	for _, name := range Shipped() {
 		t.Run(name, func(t *testing.T) {

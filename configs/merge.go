@@ -6,6 +6,7 @@ import (
 
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/v2"
+	"gopkg.in/yaml.v3"
 )
 
 // merge lays the layers over one another: a mapping is merged key by key, a
@@ -65,7 +66,7 @@ func (l *loader) assemble(k *koanf.Koanf) *Config {
 			key.set(into, data)
 			c.origins[strings.ToLower(key.Path)] = defaultOrigin
 		case key.Required && !l.bad[key.Path]:
-			l.fail(l.main.name, key.Path, "missing: write "+key.Want())
+			l.fail(l.where(key.Path), key.Path, "missing: write "+key.Want())
 			l.bad[key.Path] = true
 		}
 	}
@@ -86,6 +87,19 @@ func (l *loader) assemble(k *koanf.Koanf) *Config {
 		}
 	}
 	return c
+}
+
+// where is the place at which a missing key would be: its section in the file,
+// or the file.
+func (l *loader) where(path string) string {
+	top, _, _ := strings.Cut(path, ".")
+	pos := l.main.name
+	l.eachTop(l.main, func(name, _ *yaml.Node) {
+		if strings.EqualFold(name.Value, top) {
+			pos = l.main.pos(name)
+		}
+	})
+	return pos
 }
 
 func anySet(k *koanf.Koanf, keys []*Key) bool {

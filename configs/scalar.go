@@ -58,10 +58,7 @@ type scalar struct {
 
 // show is the scalar as it stands in a message.
 func (s scalar) show() string {
-	text := s.text
-	if runes := []rune(text); len(runes) > 60 {
-		text = string(runes[:57]) + "..."
-	}
+	text := clip(s.text)
 	odd := func(r rune) bool { return !unicode.IsPrint(r) }
 	if s.quoted || text == "" || strings.TrimSpace(text) != text || strings.ContainsFunc(text, odd) {
 		text = strconv.Quote(text)
@@ -70,6 +67,15 @@ func (s scalar) show() string {
 		text += " (from " + scalar{text: s.from}.show() + ")"
 	}
 	return text
+}
+
+// clip shortens a long text for a message.
+func clip(text string) string {
+	const most = 60
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-3], "") + "..."
 }
 
 // is reports whether the scalar can be read as a value of the tag.

@@ -14,16 +14,16 @@ func ParsePerEpoch(text string) (PerEpoch, error) {
 		value, count, counted := strings.Cut(part, "*")
 		s := Span{Epochs: 1}
 		if resolve(value) != tagInt && resolve(value) != tagFloat {
-			return nil, fmt.Errorf("%q is not a number", value)
+			return nil, fmt.Errorf("%q is not a number", clip(value))
 		}
 		var ok bool
 		if s.Value, ok = parseFloat(value); !ok {
-			return nil, fmt.Errorf("%q is not a finite number", value)
+			return nil, fmt.Errorf("%q is not a finite number", clip(value))
 		}
 		if counted {
 			n, err := strconv.Atoi(count)
 			if err != nil || n < 1 || n > 1<<31-1 {
-				return nil, fmt.Errorf("%q is not a number of epochs", count)
+				return nil, fmt.Errorf("%q is not a number of epochs", clip(count))
 			}
 			s.Epochs = n
 		}

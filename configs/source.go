@@ -7,8 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -180,60 +178,22 @@ func (l *loader) parsed(s *source) (*source, error) {
 	return s, nil
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
-
-// syntaxError gives an error of the YAML parser its place, and names the usual
-// mistakes: tabs, and a colon in text.
-func (s *source) syntaxError(err error) *Error {
-	m := yamlLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " "))
-	if m == nil {
-		return errorf(s.name, "", "not YAML: %v", err)
-	}
-	for i, line := range bytes.Split(s.content, []byte("\n")) {
-		indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
-		if tab := bytes.IndexByte(indent, '\t'); tab >= 0 && len(indent) < len(bytes.TrimRight(line, "\r")) {
-			return errorf(fmt.Sprintf("%s:%d:%d", s.name, i+1, tab+1), "", "a tab in the indentation: indent with spaces")
-		}
-	}
-	pos, say := s.name, m[2]
-	if line, err := strconv.Atoi(m[1]); err == nil {
-		pos = fmt.Sprintf("%s:%d", s.name, line)
-	}
-	if strings.Contains(say, "mapping values are not allowed") {
-		say += ": put text that holds a colon and a space in quotes"
-	}
-	return errorf(pos, "", "not YAML: %s", say)
-}
-
-// argument turns key=value into a source whose root holds the one key.
-func (l *loader) argument(text string) (*source, error) {
-	s := &source{name: argumentPrefix + text, dir: l.dir, home: l.home, literal: true, noLines: true}
-	key, value, ok := strings.Cut(text, "=")
-	key = strings.TrimSpace(key)
+// absolute turns the text into an absolute, clean path, or says what is wrong
+// with it.
+func (s *source) absolute(t scalar) (path, problem string) {
+	path = t.text
 	switch {
-	case !ok:
-		return nil, &Error{Pos: s.name, Message: "not key=value: is there a space before or after an equals sign?"}
-	case key == "":
-		return nil, &Error{Pos: s.name, Message: "no key before the equals sign: write key=value"}
-	case strings.TrimSpace(value) == "":
-		return nil, &Error{Pos: s.name, Message: `no value after the equals sign: write key=value without spaces, "" for an empty text, null for the default`}
-	}
-	node := &yaml.Node{Kind: yaml.ScalarNode, Value: value, Line: 0}
-	if strings.ContainsRune(`[{"'`, rune(strings.TrimSpace(value)[0])) {
-		var doc yaml.Node
-		if err := yaml.Unmarshal([]byte(value), &doc); err != nil || len(doc.Content) != 1 {
-			m := yamlLine.FindStringSubmatch(fmt.Sprint(err))
-			if m == nil {
-				m = []string{"", "", "it holds several values"}
-			}
-			return nil, &Error{Pos: s.name, Message: "the value is not YAML: " + m[2]}
+	case path == "" || strings.ContainsRune(path, 0):
+		return "", "write the name of a file or folder"
+	case path == "~" || strings.HasPrefix(path, "~/"):
+		if s.home == "" {
+			return "", "there is no home folder for ~ to stand for: write the whole path"
 		}
-		node = doc.Content[0]
+		path = s.home + path[1:]
+	case path[0] == '~':
+		return "", "~ stands for your own home folder only: write the whole path, or ./" + path
+	case !filepath.IsAbs(path):
+		path = filepath.Join(t.dir, path)
 	}
-	names := strings.Split(key, ".")
-	for i := len(names) - 1; i >= 0; i-- {
-		node = &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{{Kind: yaml.ScalarNode, Value: names[i]}, node}}
-	}
-	s.root = node
-	return s, nil
+	return filepath.Clean(path), ""
 }

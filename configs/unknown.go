@@ -10,6 +10,9 @@ import (
 // unknown records a key that the table does not have, with what was probably
 // meant.
 func (d *decoder) unknown(name *yaml.Node, section string) {
+	if len(d.errs) >= maxErrors {
+		return // suggesting takes time
+	}
 	path := join(section, scalar{text: name.Value}.show())
 	d.fail(name, path, "unknown key: %s", d.suggest(name.Value, section))
 }
