@@ -82,7 +82,7 @@ func (d *decoder) mapping(n *yaml.Node, section string, out *content) {
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		d.fail(n, section, "%s is not a mapping: write keys below it, such as %s", d.describe(n), d.exampleKey(section))
+		d.fail(n, section, "%s is not a mapping: write keys below it, such as %s", d.describe(n), d.table.example(section))
 		d.spoil(section)
 		return
 	}

@@ -88,7 +88,9 @@ func TestEveryErrorIsNamedWithItsPlaceAndItsRemedy(t *testing.T) {
 			"argument foo.bar=3: foo: unknown key: the keys here are extends, name, command, precision, device, threads, seed, vars, outputDir, reader, network, learner, distributed, checkpoint and log",
 			"argument reader=3: 3 is not a mapping: write keys below it, such as type: ...",
 			"argument learner={maxEpochs: 0}: learner.maxEpochs: 0 is not an integer of at least 1"}},
-		{"transforms", good, []string{"reader.transforms=[{crop: {padding: 4, type: center}}, flip, {flip: vertical}, {normalize: {mean: 1}}, {mean: {}}, {crop: {}}, {crop: null}, {scale: {width: 3}, flip: horizontal}, {blur: 3}]"}, []string{
+		{"an argument of bytes", good, []string{"outputDir=/a\xff"}, []string{
+			"argument outputDir=/a?: this is not UTF-8 text"}},
+		{"transforms", good, []string{"reader.transforms=[{crop: {padding: 4, type: center}}, flip, {flip: vertical}, {normalize: {mean: 1}}, {mean: {}}, {crop: {}}, {crop: null}, {flip: }, {scale: {width: 3}, flip: horizontal}, {blur: 3}]"}, []string{
 			"ARG: reader.transforms[0].crop.type: reader.transforms[0].crop.padding is set too, and only one of the two can be: keep one",
 			"ARG: reader.transforms[1]: flip is not a mapping with one key of crop, flip, scale, mean, normalize or color: write {flip: horizontal}",
 			"ARG: reader.transforms[2].flip: vertical is not horizontal",
@@ -96,8 +98,9 @@ func TestEveryErrorIsNamedWithItsPlaceAndItsRemedy(t *testing.T) {
 			"ARG: reader.transforms[4].mean: missing: write values or file",
 			"ARG: reader.transforms[5].crop: missing: write padding, or type with sideRatio",
 			"ARG: reader.transforms[6].crop: null says nothing here: write padding: ...",
-			"ARG: reader.transforms[7]: 2 keys in one item: write one key of crop, flip, scale, mean, normalize or color, and each as an item of its own",
-			"ARG: reader.transforms[8].blur: unknown key: the keys here are crop, flip, scale, mean, normalize and color"}},
+			"ARG: reader.transforms[7].flip: null says nothing here: write horizontal",
+			"ARG: reader.transforms[8]: 2 keys in one item: write one key of crop, flip, scale, mean, normalize or color, and each as an item of its own",
+			"ARG: reader.transforms[9].blur: unknown key: the keys here are crop, flip, scale, mean, normalize and color"}},
 		{"values of transforms", good, []string{"reader.transforms=[{normalize: {mean: [1, 2], std: [1]}}, {normalize: {mean: 1, std: 0}}, {crop: {type: center, sideRatio: [0.5, 1]}}, {crop: {type: randomSide, sideRatio: [1, 0.5]}}, {crop: {padding: 1, sideRatio: 1}}, {mean: {values: []}}]"}, []string{
 			"ARG: reader.transforms[0].normalize: mean has 2 values and std 1: write as many of each, one or one a channel",
 			"ARG: reader.transforms[1].normalize.std: 0 is not a number above 0 or a list of them, one a channel",
@@ -105,12 +108,13 @@ func TestEveryErrorIsNamedWithItsPlaceAndItsRemedy(t *testing.T) {
 			"ARG: reader.transforms[3].crop.sideRatio: a list is not a number above 0 and up to 1 or a pair of them such as [0.8, 1], the smaller first",
 			"ARG: reader.transforms[4].crop: sideRatio and jitterType belong to type: randomSide or center, not to padding",
 			"ARG: reader.transforms[5].mean: values is empty: write one value, or one a channel"}},
-		{"pieces", head + "learner:\n  maxEpochs: 1\n  learningRateSchedule:\n  - linear: {from: 0}\n  - cosin: 3\n  - constant: {rate: 1, epochs: 0}\n  - 3\n", nil, []string{
+		{"pieces", head + "learner:\n  maxEpochs: 1\n  learningRateSchedule:\n  - linear: {from: 0}\n  - cosin: 3\n  - constant: {rate: 1, epochs: 0}\n  - 3\n  - cosine\n", nil, []string{
 			"c.yaml:6:13: learner.learningRateSchedule[0].linear.to: missing: write a number of at least 0",
 			"c.yaml:6:13: learner.learningRateSchedule[0].linear.epochs: missing: write a number above 0",
 			"c.yaml:7:5: learner.learningRateSchedule[1].cosin: unknown key: did you mean cosine?",
 			"c.yaml:8:33: learner.learningRateSchedule[2].constant.epochs: 0 is not a number above 0",
-			"c.yaml:9:5: learner.learningRateSchedule[3]: 3 is not a mapping with one key of constant, linear, cosine, warmUp or oneCycle"}},
+			"c.yaml:9:5: learner.learningRateSchedule[3]: 3 is not a mapping with one key of constant, linear, cosine, warmUp or oneCycle",
+			"c.yaml:10:5: learner.learningRateSchedule[4]: cosine is not a mapping with one key of constant, linear, cosine, warmUp or oneCycle: write {cosine: {from: ...}}"}},
 		{"depth 21", good, []string{"network.depth=21"}, []string{
 			"argument network.depth=21: 21 is not a depth of a ResNet: the nearest are 20 and 26 (6n+2, the CIFAR form), 18 and 34 (the ImageNet form)"}},
 		{"depth 20 in the other form", good, []string{"network.depth=20", "network.form=imagenet"}, []string{

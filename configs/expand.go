@@ -49,7 +49,7 @@ type replaced struct {
 
 // expander replaces variables; all layers have given it theirs before.
 type expander struct {
-	vars    map[string]*variable // by lower-case name
+	vars    map[string]*variable // by lower-case name; nil: not known yet
 	env     func(string) (string, bool)
 	workDir string
 	varsAt  string // where vars is, or would be
@@ -151,6 +151,9 @@ func (x *expander) environment(text string, at use) (piece replaced, rest string
 
 // variable returns the value of $name$.
 func (x *expander) variable(name string, at use) (replaced, *Error) {
+	if x.vars == nil {
+		return replaced{}, errorf(at.pos, at.key, "$%s$ is not known yet where files are put together: write ${NAME} for the environment's", name)
+	}
 	v := x.vars[strings.ToLower(name)]
 	if v == nil {
 		defined := make([]string, 0, len(x.vars))

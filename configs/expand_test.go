@@ -126,6 +126,7 @@ func TestBombsEndSoon(t *testing.T) {
 		"wide aliases": "y: &m [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]\nx: &n {normalize: {mean: [" + many + "], std: 1}}\nreader: {transforms: [" + strings.ReplaceAll(many, "m", "n") + "]}\n",
 		"itself":       "reader: &r {type: embedded, transforms: &t [*t, *r]}\n" + good,
 		"unknown keys": strings.Repeat("a: 1\nb: 2\n? [x]\n: 1\n", 30000),
+		"bad vars":     good + "vars:\n" + strings.Repeat("  1: 1\n", 100000),
 		"long texts":   good + "name: " + strings.Repeat("${A:-", 50000) + "\n",
 		"long rates":   head + "learner: {maxEpochs: 1, learningRatesPerMB: " + strings.Repeat("1:", 300000) + "1}\n",
 	} {

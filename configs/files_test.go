@@ -74,7 +74,7 @@ func TestAFileThatCannotBeReadIsNamed(t *testing.T) {
 		"c.yaml:1:11: extends: nope/x: there is no such file: the configurations that ship are " + names,
 		"c.yaml:1:19: extends: 3 is not the name of a configuration",
 		"c.yaml:1:22: extends: write the name of a configuration or a list of names",
-		"c.yaml:1:27: extends: $v$ is not defined: add v to vars (extends takes ${NAME} only: vars are known later)",
+		"c.yaml:1:27: extends: $v$ is not known yet where files are put together: write ${NAME} for the environment's",
 		"c.yaml:1:32: extends: ${E} is not set in the environment: export E, or write ${E:-default}",
 	})
 }

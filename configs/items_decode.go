@@ -14,9 +14,9 @@ func (d *decoder) item(t *table, path string, n *yaml.Node, into reflect.Value) 
 	if n.Kind != yaml.MappingNode {
 		hint := ""
 		if k, sub, ok := t.lookup("", n.Value); ok && n.Kind == yaml.ScalarNode {
-			hint = ": write {" + sub + ": ...}"
+			hint = ": write {" + sub + ": {" + t.example(sub) + "}}"
 			if k != nil {
-				hint = ": write {" + sub + ": " + k.Values[0] + "}"
+				hint = ": write {" + sub + ": " + t.example(sub) + "}"
 			}
 		}
 		d.fail(n, path, "%s is not a mapping with one key of %s%s", d.describe(n), listed(t.names(""), "or"), hint)
@@ -30,7 +30,7 @@ func (d *decoder) item(t *table, path string, n *yaml.Node, into reflect.Value) 
 	in.mapping(n, "", out)
 	_, kind, known := t.lookup("", n.Content[0].Value)
 	if known && len(out.nulls) > 0 && out.nulls[0] == kind {
-		in.fail(n.Content[1], kind, "null says nothing here: write %s", in.exampleKey(kind))
+		in.fail(n.Content[1], kind, "null says nothing here: write %s", t.example(kind))
 	}
 	set = map[string]bool{}
 	before := len(in.errs)

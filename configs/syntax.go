@@ -65,6 +65,8 @@ func (l *loader) argument(text string) (*source, error) {
 	key, value, ok := strings.Cut(text, "=")
 	key = strings.TrimSpace(key)
 	switch {
+	case !utf8.ValidString(text):
+		return nil, &Error{Pos: strings.ToValidUTF8(s.name, "?"), Message: "this is not UTF-8 text"}
 	case !ok:
 		return nil, &Error{Pos: s.name, Message: "not key=value: is there a space before or after an equals sign?"}
 	case key == "":

@@ -60,8 +60,10 @@ func (d *decoder) suggest(name, section string) string {
 	return "the keys " + where + " are " + listed(known, "and")
 }
 
-// exampleKey is a line that could stand in a section.
-func (d *decoder) exampleKey(section string) string {
-	names := d.table.names(section)
-	return names[0] + ": ..."
+// example is what could stand below a section, or at a key of a few words.
+func (t *table) example(path string) string {
+	if k := t.byPath[strings.ToLower(path)]; k != nil {
+		return k.Values[0]
+	}
+	return t.names(path)[0] + ": ..."
 }
