@@ -1,0 +1,89 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"gotrain/graph"
+	"gotrain/readers"
+)
+
+// hooks are what happens after each step: the log's lines, the progress bar, checkpoints, and the end where one is asked
+// for. A checkpoint comes after the lines of its step, so that a run that goes on from it repeats none.
+func (r *run) hooks(ctx context.Context, loader *readers.Loader) []hook {
+	return []hook{
+		{"showing progress", r.showProgress},
+		{"writing the log", r.logEpoch(loader)},
+		{"saving a checkpoint", r.saveCheckpoint},
+		{"stopping", func(s *Step) error { return r.stopIfAsked(ctx, s) }},
+	}
+}
+
+func (r *run) showProgress(s *Step) error {
+	every, batch := r.cfg.Learner.NumMBsToShowResult, s.Minibatch.Index+1
+	r.say.at(s.Samples, fmt.Sprintf("epoch %d/%d minibatch %d/%d loss %.3f error %.1f%%", s.Minibatch.Epoch+1, r.cfg.Learner.MaxEpochs,
+		batch, s.Minibatches, s.Sums.Loss/max(s.Sums.Count, 1), 100*s.Sums.Errors/max(s.Sums.Count, 1)))
+	if every == 0 || batch%every != 0 || r.say.terminal {
+		return nil
+	}
+	m := s.Sums
+	m.Add(graph.Metrics{Loss: -s.Shown.Loss, Errors: -s.Shown.Errors, Count: -s.Shown.Count})
+	r.state.Shown = s.Sums
+	now := time.Now()
+	r.say.printf("%s", minibatchLine(s.Minibatch.Epoch+1, r.cfg.Learner.MaxEpochs, batch-every+1, batch, s.Minibatches, m, now.Sub(r.shown)))
+	r.shown = now
+	return nil
+}
+
+// logEpoch writes the epoch's line, and says so where the epoch has waited for data.
+func (r *run) logEpoch(loader *readers.Loader) func(*Step) error {
+	var waited time.Duration
+	return func(s *Step) error {
+		if !s.EpochEnd {
+			return nil
+		}
+		r.say.hide()
+		_, err := fmt.Fprintln(r.Out, epochLine(s.Minibatch.Epoch+1, s.Sums, s.Elapsed))
+		wait := loader.Wait() - waited
+		waited += wait
+		if wait > s.Elapsed/10 {
+			r.say.printf("warning: %.1f of %.1f seconds were spent waiting for data: raise reader.workers or reader.prefetch", wait.Seconds(), s.Elapsed.Seconds())
+		}
+		return err
+	}
+}
+
+func (r *run) saveCheckpoint(s *Step) error {
+	c := r.cfg.Checkpoint
+	due := s.EpochEnd && c.EveryEpochs > 0 && s.Epoch%c.EveryEpochs == 0 || c.EveryMinibatches > 0 && s.Step%int64(c.EveryMinibatches) == 0
+	if s.EpochEnd && s.Epoch == r.cfg.Learner.MaxEpochs {
+		due = true // or a run that is stopped while it is tested would train its last epoch again
+	}
+	if !due {
+		return nil
+	}
+	return r.save(s)
+}
+
+// save writes a checkpoint behind a step. Behind the last one of an epoch the next one's sums begin.
+func (r *run) save(s *Step) error {
+	if s.EpochEnd {
+		r.state.Sums, r.state.Shown = graph.Metrics{}, graph.Metrics{}
+	}
+	r.saved = s.Step
+	return r.checkpoint()
+}
+
+func (r *run) stopIfAsked(ctx context.Context, s *Step) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	if r.saved != s.Step {
+		if err := r.save(s); err != nil {
+			return err
+		}
+	}
+	r.say.printf("Stopped behind epoch %d, minibatch %d: the same command continues from there", s.Minibatch.Epoch+1, s.Minibatch.Index+1)
+	return ErrInterrupted
+}

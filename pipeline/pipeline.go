@@ -1,0 +1,74 @@
+// Package pipeline compiles a configuration into a plan and runs it: it opens the data, builds the network, makes the
+// executor, trains, evaluates, and keeps checkpoints from which a run goes on as if nothing had happened.
+//
+// It decides what happens when; how a gradient is computed (packages cpu, cuda), how a batch is read (readers) and what an
+// update is (learners) are others' business. The record of all runs, sweeps and plots stand above it.
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"gotrain/configs"
+)
+
+// Settings say what to run and where to write.
+type Settings struct {
+	Config        *configs.Config
+	Restart       bool      // start over where an unfinished run would be continued
+	AcceptChanges bool      // continue the last run although the configuration has changed
+	Out           io.Writer // results
+	Log           io.Writer // progress and messages
+	Terminal      bool      // Log is a terminal: show a progress bar
+	Version       string    // of the program
+}
+
+// ErrInterrupted is returned when the context was cancelled and a checkpoint has been written.
+var ErrInterrupted = errors.New("interrupted")
+
+// UsageError is a fault of what was asked for, not of the run.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+func (e *UsageError) Unwrap() error { return e.Err }
+
+func usage(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
+
+// ExitStatus is the status of a process that ends with err: 0 done, 1 the run failed, 2 usage or configuration,
+// 130 interrupted.
+func ExitStatus(err error) int {
+	var u *UsageError
+	var c configs.Errors
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, ErrInterrupted):
+		return 130
+	case errors.As(err, &u), errors.As(err, &c):
+		return 2
+	}
+	return 1
+}
+
+// Run does what the configuration's command says, in order.
+func Run(ctx context.Context, s Settings) error {
+	r, err := openRun(s)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	for _, command := range s.Config.Command {
+		switch command {
+		case "train":
+			err = r.train(ctx)
+		case "test":
+			err = r.test(ctx)
+		}
+		if err != nil {
+			break
+		}
+	}
+	return r.finish(err)
+}

@@ -1,0 +1,69 @@
+package pipeline
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// messages writes lines for a person, above a progress bar where there is one.
+type messages struct {
+	w        io.Writer
+	terminal bool
+	bar      *progressbar.ProgressBar
+	before   int64 // what was done before the bar began: it counts the rest, or its rate would be wrong
+}
+
+func (m *messages) printf(format string, args ...any) {
+	if m.bar != nil {
+		m.bar.Clear()
+	}
+	fmt.Fprintf(m.w, format+"\n", args...)
+	if m.bar != nil {
+		m.bar.RenderBlank()
+	}
+}
+
+// start shows a bar for so many samples, of which some are done; on no terminal it does nothing.
+func (m *messages) start(samples int64, done int64) {
+	if !m.terminal {
+		return
+	}
+	m.before = done
+	m.bar = progressbar.NewOptions64(samples-done,
+		progressbar.OptionSetWriter(m.w),
+		progressbar.OptionSetWidth(24),
+		progressbar.OptionSetPredictTime(true),
+		progressbar.OptionShowCount(),
+		progressbar.OptionShowIts(),
+		progressbar.OptionSetItsString("samples"),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+		progressbar.OptionFullWidth(),
+	)
+}
+
+// at moves the bar.
+func (m *messages) at(done int64, what string) {
+	if m.bar != nil {
+		m.bar.Describe(what)
+		m.bar.Set64(done - m.before)
+	}
+}
+
+// hide makes room for a line that goes to another writer; the next at shows the bar again.
+func (m *messages) hide() {
+	if m.bar != nil {
+		m.bar.Clear()
+	}
+}
+
+// stop removes the bar.
+func (m *messages) stop() {
+	if m.bar != nil {
+		m.bar.Clear()
+		m.bar = nil
+	}
+}

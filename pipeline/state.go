@@ -1,0 +1,140 @@
+package pipeline
+
+import (
+	"fmt"
+
+	"gorgonia.org/tensor"
+
+	"gotrain/graph"
+	"gotrain/internal/safetensors"
+)
+
+// The parts of a checkpoint.
+const (
+	modelPart     = "model.safetensors"     // parameters and statistics
+	optimizerPart = "optimizer.safetensors" // moments
+	statePart     = "state.json"
+)
+
+// State says where training stands. It counts samples as planned: a skipped record keeps its place.
+type State struct {
+	Epoch   int           `json:"epoch"`   // finished epochs
+	Batch   int           `json:"batch"`   // finished minibatches of the next epoch
+	Step    int64         `json:"step"`    // updates
+	Samples int64         `json:"samples"` // of all epochs
+	Sums    graph.Metrics `json:"sums"`    // over the finished minibatches of the epoch that runs
+	Shown   graph.Metrics `json:"shown"`   // what of Sums the lines within the epoch have shown
+	Seconds float64       `json:"seconds"` // spent on the epoch that runs
+	Hash    string        `json:"hash"`    // of the configuration
+}
+
+// tensors are host views of an arena, by the names of its slots.
+func tensors(into map[string]*tensor.Dense, prefix string, l *graph.Layout, values []float32) {
+	for _, s := range l.Slots {
+		into[prefix+s.Name] = view(s, values)
+	}
+}
+
+// view is a slot of an arena as a host tensor.
+func view(s graph.Slot, values []float32) *tensor.Dense {
+	return tensor.New(tensor.WithShape(s.Shape...), tensor.WithBacking(values[s.Offset:s.End():s.End()]))
+}
+
+// modelTensors are the parameters and statistics of an executor.
+func modelTensors(e graph.Executor) map[string]*tensor.Dense {
+	parameters, statistics := e.Layouts()
+	t := map[string]*tensor.Dense{}
+	tensors(t, "", parameters, e.Arena(graph.Parameters))
+	tensors(t, "", statistics, e.Arena(graph.Statistics))
+	return t
+}
+
+// moments are the arenas that an update rule keeps, by the prefix of their names in a checkpoint.
+func moments(rule graph.Rule) map[string]graph.Arena {
+	switch rule {
+	case graph.Momentum:
+		return map[string]graph.Arena{"momentum/": graph.FirstMoment}
+	case graph.Adam:
+		return map[string]graph.Arena{"m/": graph.FirstMoment, "v/": graph.SecondMoment}
+	}
+	return nil
+}
+
+// parts are what a checkpoint holds. Pulling the arenas is done by the caller.
+func parts(e graph.Executor, rule graph.Rule, s State) []Part {
+	p := []Part{tensorsPart(modelPart, modelTensors(e)), jsonPart(statePart, s)}
+	if m := moments(rule); len(m) > 0 {
+		t := map[string]*tensor.Dense{}
+		parameters, _ := e.Layouts()
+		for prefix, arena := range m {
+			tensors(t, prefix, parameters, e.Arena(arena))
+		}
+		p = append(p, tensorsPart(optimizerPart, t))
+	}
+	return p
+}
+
+// readArena fills an arena from a file that must have all of its tensors.
+func readArena(f *safetensors.File, prefix string, l *graph.Layout, values []float32) error {
+	for _, s := range l.Slots {
+		name := prefix + s.Name
+		shape, _, ok := f.Shape(name)
+		if !ok {
+			return fmt.Errorf("%s is missing: the file is of another network", name)
+		}
+		if !s.Shape.Equal(shape) {
+			return fmt.Errorf("%s is %s, and the network's is %s", name, graph.Shape(shape), s.Shape)
+		}
+		if err := f.ReadInto(name, view(s, values)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readModel fills parameters and statistics.
+func readModel(f *safetensors.File, e graph.Executor) error {
+	parameters, statistics := e.Layouts()
+	if err := readArena(f, "", parameters, e.Arena(graph.Parameters)); err != nil {
+		return err
+	}
+	return readArena(f, "", statistics, e.Arena(graph.Statistics))
+}
+
+// restore brings an executor to where a checkpoint was written.
+func restore(c *Checkpoint, e graph.Executor, rule graph.Rule) (State, error) {
+	var s State
+	if err := c.JSON(statePart, &s); err != nil {
+		return s, err
+	}
+	if err := c.Tensors(modelPart, func(f *safetensors.File) error { return readModel(f, e) }); err != nil {
+		return s, err
+	}
+	if m := moments(rule); len(m) > 0 && c.Has(optimizerPart) {
+		if err := c.Tensors(optimizerPart, func(f *safetensors.File) error {
+			parameters, _ := e.Layouts()
+			for prefix, arena := range m {
+				if err := readArena(f, prefix, parameters, e.Arena(arena)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return s, err
+		}
+	}
+	return s, push(e)
+}
+
+// pull and push carry all that a checkpoint holds between a device and its mirror.
+func pull(e graph.Executor) error { return each(e.Pull) }
+func push(e graph.Executor) error { return each(e.Push) }
+
+func each(f func(graph.Arena) error) error {
+	for _, a := range []graph.Arena{graph.Parameters, graph.FirstMoment, graph.SecondMoment, graph.Statistics} {
+		if err := f(a); err != nil {
+			return fmt.Errorf("%s: %w", a, err)
+		}
+	}
+	return nil
+}
