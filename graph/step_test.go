@@ -172,6 +172,16 @@ var small = []struct {
 		z := g.Add("z", g.Conv("b", y, 4, 3, 1, 1), g.Conv("c", y, 4, 1, 1, 0))
 		return g.GlobalAveragePool("pool", g.Add("sum", g.Add("w", z, y), g.MaxPool("max", y, 3, 1, 1)))
 	}},
+	{"block, whose result is added to itself", func(g *graph.Graph, x *graph.Tensor) *graph.Tensor {
+		x = g.Conv("a", x, 4, 3, 1, 1)
+		y := g.ReLU("relu", g.Add("add", g.BatchNorm("bn", g.Conv("b", x, 4, 3, 1, 1), norm), x))
+		return g.GlobalAveragePool("pool", g.Add("double", y, y))
+	}},
+	{"sum of three, read twice", func(g *graph.Graph, x *graph.Tensor) *graph.Tensor {
+		a, b := g.Conv("a", x, 4, 3, 1, 1), g.Conv("b", x, 4, 1, 1, 0)
+		y := g.Add("three", g.Add("two", g.BatchNorm("bn", g.Conv("c", x, 4, 3, 1, 1), norm), a), b)
+		return g.GlobalAveragePool("pool", g.Add("sum", g.Conv("d", y, 4, 3, 1, 1), g.Conv("e", y, 4, 1, 1, 0)))
+	}},
 	{"subsample", func(g *graph.Graph, x *graph.Tensor) *graph.Tensor {
 		y := g.Subsample("sub", g.Conv("a", x, 2, 3, 1, 1), 4, 2)
 		return g.GlobalAveragePool("pool", g.Conv("b", y, 3, 3, 1, 1))
