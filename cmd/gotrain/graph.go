@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gotrain/configs"
+	"gotrain/graph"
+	"gotrain/graph/draw"
+	"gotrain/pipeline"
+)
+
+// drawings are the forms of a drawing by the file's extension.
+var drawings = map[string]func(io.Writer, *graph.Plan, draw.Options) error{
+	".txt": draw.Text,
+	".svg": draw.SVG,
+	".dot": draw.DOT,
+}
+
+func graphCommand() *command {
+	c := &command{
+		name: "graph", args: "FILE [-o F.svg|dot|txt] [-inference] [key=value ...]", short: "draws the compiled plan", flags: newFlags(),
+		long: "The plan is one step for one minibatch: forward pass, backward pass, update; shapes, bytes, fused operations, and\n" +
+			"the memory plan. Without -o it is a table on standard output. The data has to be there: its shape makes the plan's.",
+		examples: []example{
+			{"gotrain graph quickstart -o plan.svg", "draws the step of the quickstart's network; any browser shows it"},
+			{"gotrain graph quickstart network.depth=20 -inference", "lists the operations of an evaluation with ResNet-20"},
+		},
+	}
+	to := c.flags.String("o", "", "write to `F`, in the form of its extension: .svg, .dot (Graphviz) or .txt")
+	inference := c.flags.Bool("inference", false, "draw the plan of an evaluation instead of a training step")
+	c.run = func(s streams, args []string) error {
+		file, overrides, err := c.fileAndOverrides(args)
+		if err != nil {
+			return err
+		}
+		form := ".txt"
+		if *to != "" {
+			form = strings.ToLower(filepath.Ext(*to))
+		}
+		write := drawings[form]
+		if write == nil {
+			return usage("-o %s: unknown form: end the name in .svg, .dot or .txt", *to)
+		}
+		cfg, err := configs.Load(file, overrides)
+		if err != nil {
+			return err
+		}
+		plan, err := pipeline.Plan(cfg, *inference)
+		if err != nil {
+			return err
+		}
+		var b bytes.Buffer
+		if err := write(&b, plan, draw.Options{}); err != nil {
+			return err
+		}
+		if *to != "" {
+			return os.WriteFile(*to, b.Bytes(), 0o666)
+		}
+		_, err = s.out.Write(b.Bytes())
+		return err
+	}
+	return c
+}

@@ -1,0 +1,44 @@
+// Command gotrain trains image-classification ResNets from YAML files.
+//
+//	gotrain -config FILE [key=value ...]
+//
+// It has flags, subcommands and exit codes; what they do is done by the packages. Results go to standard output, progress
+// and messages to standard error. The exit status is 0 when all is done, 1 when the run failed, 2 for a mistake in usage or
+// configuration, and 130 when the run was interrupted and a checkpoint is written.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"gotrain/configs"
+	"gotrain/pipeline"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], streams{os.Stdout, os.Stderr}))
+}
+
+// streams are where a command writes: results and messages.
+type streams struct{ out, log io.Writer }
+
+// run executes a command line and returns the exit status.
+func run(args []string, s streams) int {
+	err := dispatch(args, s)
+	var mistakes configs.Errors
+	switch {
+	case err == nil:
+	case errors.As(err, &mistakes): // each line begins with its place, as editors expect
+		fmt.Fprintln(s.log, mistakes)
+	default:
+		fmt.Fprintln(s.log, "gotrain:", err)
+	}
+	return pipeline.ExitStatus(err)
+}
+
+// usage is a mistake in the command line.
+func usage(format string, args ...any) error {
+	return &pipeline.UsageError{Err: fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"gotrain/configs"
+	"gotrain/pipeline"
+)
+
+func trainCommand() *command {
+	c := &command{
+		args: "-config FILE [key=value ...]", short: "does what the file's command says: trains, tests", flags: newFlags(),
+		long: "FILE is a path, or the name of a configuration that ships. Arguments key=value go over the file's keys. An unfinished\n" +
+			"run of the same configuration is continued. Ctrl-C stops after the running minibatch, with a checkpoint.",
+		examples: []example{
+			{"gotrain -config quickstart", "trains a small network on pictures that are in the binary, in under a minute"},
+			{"gotrain -config resnet20_10epochs reader.path=cifar-10-batches-bin precision=bfloat16", "trains ResNet-20 on CIFAR-10 in ten epochs, activations in bfloat16"},
+			{"gotrain -config mine.yaml learner.maxEpochs=20 -accept-changes", "continues a run with another number of epochs"},
+		},
+	}
+	file := c.flags.String("config", "", "the configuration: `FILE`, or the name of one that ships")
+	restart := c.flags.Bool("restart", false, "start a new run where an unfinished one would be continued")
+	accept := c.flags.Bool("accept-changes", false, "continue the last run although the configuration has changed")
+	c.run = func(s streams, args []string) error {
+		if err := overridesOnly(args, "a configuration goes after -config, all else is key=value"); err != nil {
+			return err
+		}
+		if *file == "" {
+			return usage("no configuration: name one with -config FILE")
+		}
+		cfg, err := configs.Load(*file, args)
+		if err != nil {
+			return err
+		}
+		ctx, stop := interruptible(s.log)
+		defer stop()
+		settings := s.settings()
+		settings.Config, settings.Restart, settings.AcceptChanges = cfg, *restart, *accept
+		return pipeline.Run(ctx, settings)
+	}
+	return c
+}
+
+// settings are those that do not depend on the command.
+func (s streams) settings() pipeline.Settings {
+	f, ok := s.log.(*os.File)
+	return pipeline.Settings{Out: s.out, Log: s.log, Terminal: ok && term.IsTerminal(int(f.Fd())), Version: programVersion()}
+}
+
+// interruptible returns a context that the first Ctrl-C or SIGTERM cancels. The second ends the process.
+func interruptible(log io.Writer) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		s := <-signals
+		fmt.Fprintf(log, "\n%v: stopping after this minibatch; once more: at once, without a checkpoint\n", s)
+		cancel()
+		<-signals
+		os.Exit(130)
+	}()
+	return ctx, func() { signal.Stop(signals); cancel() }
+}

@@ -1,0 +1,115 @@
+// Package doctor finds out what a machine has for training: oneDNN and its instruction sets, cores and memory, MPI, and
+// NVIDIA's driver, cuDNN and NCCL. It looks where the dynamic loader looks, and for programs in PATH.
+//
+// It measures nothing and changes nothing.
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"gotrain/cpu"
+)
+
+// Finding is what is known of one thing.
+type Finding struct {
+	What   string
+	State  string // what was found, or that nothing was
+	Advice string // how to get or mend it; empty where nothing is to be done
+}
+
+// needs are the names under which optional libraries are loaded, the newest first.
+var (
+	mpiNames    = []string{"libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi.so"}
+	driverNames = []string{"libcuda.so.1"}
+	cudnnNames  = []string{"libcudnn.so.9", "libcudnn.so.8"}
+	ncclNames   = []string{"libnccl.so.2"}
+)
+
+// Examine looks at this machine; getenv reads the environment.
+func Examine(getenv func(string) string) []Finding {
+	info := cpu.Describe()
+	return []Finding{
+		{What: "oneDNN", State: fmt.Sprintf("%s, instruction set %s", info.OneDNN, info.ISA)},
+		{What: "own kernels", State: info.Kernels},
+		cores(runtime.NumCPU(), runtime.GOMAXPROCS(0)),
+		openMP(getenv),
+		mpi(exec.LookPath),
+		driver(),
+		library("cuDNN", cudnnNames, cudnnVersion, "", "for convolutions on GPUs: install libcudnn9 from NVIDIA's repository"),
+		library("NCCL", ncclNames, ncclVersion, "", "for exchange between GPUs: install libnccl2 from NVIDIA's repository"),
+	}
+}
+
+// cores compares the cores with what a container's quota leaves of them, which is Go's default for GOMAXPROCS.
+func cores(host, usable int) Finding {
+	f := Finding{What: "cores", State: fmt.Sprint(host)}
+	if usable < host {
+		f.State = fmt.Sprintf("%d, of which a quota or GOMAXPROCS leaves %d", host, usable)
+		f.Advice = fmt.Sprintf("set threads: %d, or threads wait for one another", usable)
+	}
+	return f
+}
+
+// openMP lists the settings of the threads that compute: some make them slow.
+func openMP(getenv func(string) string) Finding {
+	f := Finding{What: "OpenMP", State: "default settings"}
+	var set []string
+	for _, name := range []string{"OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "OMP_WAIT_POLICY", "GOMP_CPU_AFFINITY", "GOMP_SPINCOUNT"} {
+		if v := getenv(name); v != "" {
+			set = append(set, name+"="+v)
+		}
+	}
+	if len(set) > 0 {
+		f.State = strings.Join(set, " ")
+		f.Advice = "these come from the environment: unset them where training is slow"
+	}
+	return f
+}
+
+// mpi looks for the library, the compiler and the program that starts processes.
+func mpi(lookPath func(string) (string, error)) Finding {
+	f := library("MPI", mpiNames, mpiVersion, "", "for several machines: apt-get install openmpi-bin libopenmpi-dev")
+	for _, program := range []string{"mpicc", "mpiexec"} {
+		path, err := lookPath(program)
+		if err != nil {
+			path = "no " + program
+			f.Advice = "for several machines: apt-get install openmpi-bin libopenmpi-dev"
+		}
+		f.State += ", " + path
+	}
+	return f
+}
+
+func driver() Finding {
+	return library("CUDA driver", driverNames, driverVersion, devices(), "for NVIDIA GPUs: install NVIDIA's driver (Debian: nvidia-driver, Ubuntu: ubuntu-drivers install)")
+}
+
+// library describes a library that may be missing.
+func library(what string, names []string, version func(handle) string, more, advice string) Finding {
+	h, name, err := open(names)
+	switch {
+	case err != nil && !missing(err):
+		return Finding{what, fmt.Sprintf("found, and does not load: %v", err), advice}
+	case err != nil:
+		return Finding{what, "not found (" + strings.Join(names, ", ") + ")", advice}
+	}
+	state := strings.TrimSpace(name + " " + version(h))
+	if more != "" {
+		state += ", " + more
+	}
+	return Finding{What: what, State: state}
+}
+
+// Write prints findings in two columns, advice below.
+func Write(w io.Writer, findings []Finding) {
+	for _, f := range findings {
+		fmt.Fprintf(w, "%-12s %s\n", f.What, f.State)
+		if f.Advice != "" {
+			fmt.Fprintf(w, "%-12s   %s\n", "", f.Advice)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package doctor
+
+/*
+#cgo LDFLAGS: -ldl
+#include <dlfcn.h>
+#include <stdlib.h>
+
+// The functions that tell versions, by their signatures in the libraries' headers.
+static int call_out(void *f, int *out) { return ((int (*)(int *))f)(out); }
+static size_t call_size(void *f) { return ((size_t (*)(void))f)(); }
+static int call_text(void *f, char *text, int *n) { return ((int (*)(char *, int *))f)(text, n); }
+static int call_flags(void *f, unsigned flags) { return ((int (*)(unsigned))f)(flags); }
+static int call_name(void *f, char *text, int n, int device) { return ((int (*)(char *, int, int))f)(text, n, device); }
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unsafe"
+)
+
+// handle is an open library. It is never closed: what a library's constructors did cannot be undone.
+type handle struct{ p unsafe.Pointer }
+
+// open loads the first of the names that there is.
+func open(names []string) (handle, string, error) {
+	var first error
+	for _, name := range names {
+		n := C.CString(name)
+		p := C.dlopen(n, C.RTLD_LAZY|C.RTLD_LOCAL)
+		C.free(unsafe.Pointer(n))
+		if p != nil {
+			return handle{p}, name, nil
+		}
+		// A library that is there and does not load is worth more words than one that is not there.
+		if err := errors.New(C.GoString(C.dlerror())); first == nil || missing(first) {
+			first = err
+		}
+	}
+	return handle{}, "", first
+}
+
+// missing tells whether the loader found no file of the library's name at all. The message of one whose own dependencies
+// are missing names those, before the same words.
+func missing(err error) bool {
+	name, rest, _ := strings.Cut(err.Error(), ": ")
+	for _, names := range [][]string{mpiNames, driverNames, cudnnNames, ncclNames} {
+		for _, n := range names {
+			if n == name {
+				return strings.HasPrefix(rest, "cannot open shared object file: No such file")
+			}
+		}
+	}
+	return false
+}
+
+// symbol returns the address of a function, nil where there is none.
+func (h handle) symbol(name string) unsafe.Pointer {
+	n := C.CString(name)
+	defer C.free(unsafe.Pointer(n))
+	return C.dlsym(h.p, n)
+}
+
+// number calls a function int f(int *out); ok is false where it is missing or does not return 0.
+func (h handle) number(name string) (n int, ok bool) {
+	f := h.symbol(name)
+	if f == nil {
+		return 0, false
+	}
+	var out C.int
+	status := C.call_out(f, &out)
+	return int(out), status == 0
+}
+
+// mpiVersion is the first line of what MPI says of itself; that may be asked before MPI_Init.
+func mpiVersion(h handle) string {
+	f := h.symbol("MPI_Get_library_version")
+	if f == nil {
+		return ""
+	}
+	text := make([]byte, 1<<14) // over MPI_MAX_LIBRARY_VERSION_STRING of all implementations
+	var n C.int
+	if C.call_text(f, (*C.char)(unsafe.Pointer(&text[0])), &n) != 0 || n < 0 || int(n) >= len(text) {
+		return ""
+	}
+	line, _, _ := strings.Cut(string(text[:n]), "\n")
+	line, _, _ = strings.Cut(line, ",")
+	return strings.TrimRight(line, "\x00 ")
+}
+
+func driverVersion(h handle) string {
+	v, ok := h.number("cuDriverGetVersion")
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("for CUDA %d.%d", v/1000, v%1000/10)
+}
+
+// devices lists the GPUs, or says why there are none.
+func devices() string {
+	h, _, err := open(driverNames)
+	if err != nil {
+		return ""
+	}
+	initialize, name := h.symbol("cuInit"), h.symbol("cuDeviceGetName")
+	if initialize == nil || name == nil {
+		return "which lacks cuInit or cuDeviceGetName"
+	}
+	if status := C.call_flags(initialize, 0); status != 0 {
+		return fmt.Sprintf("no usable GPU (cuInit returns %d)", status)
+	}
+	n, _ := h.number("cuDeviceGetCount")
+	names := make([]string, n)
+	for i := range names {
+		text := make([]byte, 256)
+		if C.call_name(name, (*C.char)(unsafe.Pointer(&text[0])), C.int(len(text)), C.int(i)) == 0 {
+			names[i], _, _ = strings.Cut(string(text), "\x00")
+		}
+	}
+	return fmt.Sprintf("%d GPU: %s", n, strings.Join(names, ", "))
+}
+
+func cudnnVersion(h handle) string {
+	f := h.symbol("cudnnGetVersion")
+	if f == nil {
+		return ""
+	}
+	v := int(C.call_size(f))
+	if v >= 90000 { // two digits more since version 9
+		return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
+	}
+	return fmt.Sprintf("%d.%d.%d", v/1000, v/100%10, v%100)
+}
+
+func ncclVersion(h handle) string {
+	v, ok := h.number("ncclGetVersion")
+	if !ok {
+		return ""
+	}
+	if v >= 20900 { // two digits more since version 2.9
+		return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
+	}
+	return fmt.Sprintf("%d.%d.%d", v/1000, v/100%10, v%100)
+}
