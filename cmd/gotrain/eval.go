@@ -11,7 +11,7 @@ func evalCommand() *command {
 		name: "eval", args: "-run DIR [key=value ...]", short: "measures loss and error of a run's model on its test set", flags: newFlags(),
 		long: "The run's folder knows its configuration; key=value changes it, for other data for example.",
 		examples: []example{
-			{"gotrain eval -run runs/quickstart", "tests the newest quickstart again"},
+			{"gotrain eval -run runs/quickstart-20260131-120000-70f66a4d", "tests that run's model again"},
 		},
 	}
 	dir := c.flags.String("run", "", "the run's folder, `DIR`")

@@ -8,7 +8,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -27,11 +26,10 @@ type streams struct{ out, log io.Writer }
 // run executes a command line and returns the exit status.
 func run(args []string, s streams) int {
 	err := dispatch(args, s)
-	var mistakes configs.Errors
-	switch {
-	case err == nil:
-	case errors.As(err, &mistakes): // each line begins with its place, as editors expect
-		fmt.Fprintln(s.log, mistakes)
+	switch err.(type) {
+	case nil:
+	case configs.Errors: // each line begins with its place, as editors expect
+		fmt.Fprintln(s.log, err)
 	default:
 		fmt.Fprintln(s.log, "gotrain:", err)
 	}

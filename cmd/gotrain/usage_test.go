@@ -1,0 +1,157 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotrain/configs"
+)
+
+func TestMistakesInTheCommandLineAreNamedWithTheirRemedy(t *testing.T) {
+	shipped := configs.Shipped()
+	list := strings.Join(shipped, ", ")
+	sentence := strings.Join(shipped[:len(shipped)-1], ", ") + " and " + shipped[len(shipped)-1]
+	for _, c := range []struct{ args, says string }{
+		{"chekc quickstart", "gotrain: chekc: unknown command: did you mean gotrain check?"},
+		{"help grahp", "gotrain: grahp: unknown command: did you mean gotrain graph?"},
+		{"frobnicate", "gotrain: frobnicate: unknown command: the commands are check, graph, eval, doctor, version, help"},
+		{"train quickstart", "gotrain: train: to train, name a configuration: gotrain -config FILE"},
+		{"quickstart", "gotrain: quickstart: a configuration goes after a flag: gotrain -config quickstart"},
+		{"mine.yaml", "gotrain: mine.yaml: a configuration goes after a flag: gotrain -config mine.yaml"},
+		{"-confg quickstart", "gotrain: -confg: unknown flag: did you mean -config?"},
+		{"-config quickstart -restrat", "gotrain: -restrat: unknown flag: did you mean -restart?"},
+		{"-config quickstart --accept-change", "gotrain: -accept-change: unknown flag: did you mean -accept-changes?"},
+		{"-config quickstart -v", "gotrain: -v: unknown flag: the flags are -accept-changes, -config, -restart: see gotrain help"},
+		{"version -long", "gotrain: -long: unknown flag: gotrain version has none"},
+		{"-config", "gotrain: -config: FILE is missing after it: see gotrain help"},
+		{"eval -run", "gotrain: -run: DIR is missing after it: see gotrain help eval"},
+		{"-config quickstart -restart=perhaps", "gotrain: -restart=perhaps: write -restart or -restart=false"},
+		{"-config quickstart other", "gotrain: other: not key=value: a configuration goes after -config, all else is key=value"},
+		{"-restart", "gotrain: no configuration: name one with -config FILE"},
+		{"seed=2", "gotrain: no configuration: name one with -config FILE"},
+		{"check", "gotrain: check: no configuration: name a file or one that ships (" + list + ")"},
+		{"graph -o plan.svg", "gotrain: graph: no configuration: name a file or one that ships (" + list + ")"},
+		{"check quickstart resnet20_dense", "gotrain: resnet20_dense: not key=value: check takes one configuration, and quickstart is it"},
+		{"graph quickstart -o plan.png", "gotrain: -o plan.png: unknown form: end the name in .svg, .dot or .txt"},
+		{"eval", "gotrain: eval: no run: name its folder with -run DIR"},
+		{"eval -run runs/a runs/b", "gotrain: runs/b: not key=value: the run's folder goes after -run, all else is key=value"},
+		{"doctor now", "gotrain: doctor: takes no arguments"},
+		{"version now", "gotrain: version: takes no arguments"},
+		{"help check graph", "gotrain: help: explains one command at a time"},
+		{"-config nowhere.yaml", "nowhere.yaml: there is no such file: the configurations that ship are " + sentence},
+		{"check quickstart learner.minibatchSize=0 learnr.seed=1", "argument learner.minibatchSize=0: 0 is not an integer of at least 1\n" +
+			"argument learnr.seed=1: learnr: unknown key: did you mean learner?"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			r := gotrain(t, t.TempDir(), strings.Fields(c.args)...).want(t, 2)
+			if r.log != c.says+"\n" {
+				t.Errorf("says\n%swant\n%s", r.log, c.says)
+			}
+			if r.out != "" {
+				t.Errorf("writes to standard output:\n%s", r.out)
+			}
+		})
+	}
+}
+
+func TestACommandLineWithoutWordsExplainsItself(t *testing.T) {
+	r := gotrain(t, t.TempDir()).want(t, 2)
+	contains(t, "standard error", r.log, "gotrain -config FILE [key=value ...]", "gotrain check ", "Examples:",
+		"gotrain: nothing to do: name a configuration with -config, or a command\n")
+}
+
+func TestHelpGoesToStandardOutput(t *testing.T) {
+	for _, c := range commands() {
+		args := []string{"help", c.name}
+		if c.name == "" {
+			args = args[:1]
+		}
+		r := gotrain(t, t.TempDir(), args...).want(t, 0)
+		contains(t, "help", r.out, c.line(), c.short)
+		if c.name == "" {
+			continue
+		}
+		if again := gotrain(t, t.TempDir(), c.name, "-h").want(t, 0); again.out != r.out {
+			t.Errorf("gotrain %s -h says\n%sand gotrain help %s\n%s", c.name, again.out, c.name, r.out)
+		}
+	}
+	if a, b := gotrain(t, t.TempDir(), "--help").want(t, 0), gotrain(t, t.TempDir(), "help"); a != b {
+		t.Errorf("--help and help differ:\n%s\n%s", a.out, b.out)
+	}
+}
+
+func TestExamplesOfTheHelpAreUnderstood(t *testing.T) {
+	for _, c := range commands() {
+		for _, e := range c.examples {
+			line, _, _ := strings.Cut(e.line, " >")
+			words := strings.Fields(line)[1:]
+			if len(words) > 0 && words[0] == c.name {
+				words = words[1:]
+			}
+			if _, err := c.parse(words); err != nil {
+				t.Errorf("%s: %v", e.line, err)
+			}
+		}
+	}
+}
+
+func TestVersionNamesWhatComputes(t *testing.T) {
+	r := gotrain(t, t.TempDir(), "version").want(t, 0)
+	contains(t, "version", r.out, "gotrain v0-test\n", "go1.", "oneDNN ")
+	if other := gotrain(t, t.TempDir(), "--version").want(t, 0); other != r {
+		t.Errorf("--version says %q", other.out)
+	}
+}
+
+func TestTheDoctorSaysWhatIsThereAndHowToGetTheRest(t *testing.T) {
+	r := gotrain(t, t.TempDir(), "doctor").want(t, 0)
+	contains(t, "doctor", r.out, "gotrain      v0-test\n", "\noneDNN ", "\ncores ", "\nMPI ", "\nCUDA driver ", "\ncuDNN ", "\nNCCL ")
+}
+
+func TestTheResolvedConfigurationLoadsAgainToItself(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range configs.Shipped() {
+		first := gotrain(t, dir, "check", "-print", name).want(t, 0).out
+		file := filepath.Join(dir, "printed.yaml")
+		if err := os.WriteFile(file, []byte(first), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if second := gotrain(t, dir, "check", "printed.yaml", "-print").want(t, 0).out; second != first {
+			t.Errorf("%s: printed\n%sand loaded and printed again\n%s", name, first, second)
+		}
+	}
+}
+
+func TestCheckReportsTheData(t *testing.T) {
+	r := gotrain(t, t.TempDir(), "check", "quickstart").want(t, 0)
+	contains(t, "the report", r.out, "6000 samples of shape 1x28x28 in 10 classes", "1000 samples", "Sneaker 600", "resnet-8")
+	dir := t.TempDir()
+	r = gotrain(t, dir, "check", "resnet20_10epochs", "reader.path=nowhere").want(t, 1)
+	contains(t, "standard error", r.log, filepath.Join(dir, "nowhere"), "cifar-10-batches-bin")
+}
+
+func TestThePlanIsDrawnInEveryForm(t *testing.T) {
+	dir := t.TempDir()
+	table := gotrain(t, dir, "graph", "quickstart").want(t, 0).out
+	contains(t, "the table", table, "training step", "stem.conv", "backward", "update")
+	if inference := gotrain(t, dir, "graph", "-inference", "quickstart").want(t, 0).out; strings.Contains(inference, "backward") {
+		t.Errorf("the plan of an evaluation has a backward pass:\n%s", inference)
+	}
+	for name, begins := range map[string]string{"plan.svg": "<svg", "plan.dot": "digraph", "plan.TXT": "training step"} {
+		if r := gotrain(t, dir, "graph", "quickstart", "-o", name).want(t, 0); r.out+r.log != "" {
+			t.Errorf("-o %s: says %q", name, r.out+r.log)
+		}
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		contains(t, name, string(b), begins)
+		if name == "plan.TXT" && string(b) != table {
+			t.Errorf("%s is not the table of standard output", name)
+		}
+	}
+	r := gotrain(t, dir, "graph", "quickstart", "-o", "nowhere/plan.svg").want(t, 1)
+	contains(t, "standard error", r.log, "gotrain: open nowhere/plan.svg: no such file or directory")
+}
