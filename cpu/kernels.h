@@ -2,7 +2,8 @@
 // (3x3 convolutions with stride 1 at few channels, by Winograd's method).
 //
 // Activations are blocked: [N][C/B][H][W][B], with B the block of the table (16 with AVX-512, 8 otherwise), C a multiple
-// of B, stored as float32 or bfloat16 (a table has both), always computed in float32. Weights and statistics are plain
+// of B, stored as float32 or bfloat16 (a table has both), always computed in float32. What a convolution gives and batch
+// norm reads is float32 in both: rounding there is what would cost bfloat16 its accuracy, since it flips ReLUs. Weights and statistics are plain
 // float32: [out][in][kh][kw] and [C]. Kernels run on `threads` OpenMP threads of the calling OS thread. Every sum runs in
 // an order that depends on the shapes and on `threads` only, so that equal runs give equal bits.
 #ifndef GOTRAIN_KERNELS_H
@@ -21,12 +22,12 @@ typedef struct {
 	int relu;            // 1: rectify y
 	float epsilon;       // added to the biased variance of the batch
 	float update;        // running = (1 - update) * running + update * batch (unbiased variance where the count is over 1)
-	const void *x;       // activation
+	const float *x;      // blocked as an activation
 	const void *addend;  // activation, or NULL
 	const float *gamma, *beta;
 	float *mean, *invstd;        // [C], of the batch; written by training, read by backward
 	float *running_mean, *running_var; // [C]
-	void *y;             // activation; may be x itself in inference only
+	void *y;             // activation; may be x in inference where it is stored as float32
 	// Backward: the gradient of y is dy[0], or dy[0] + dy[1] where dy[1] is not NULL. g = that, zeroed where relu is set and
 	// y <= 0; y is NULL where it follows from x (there was no addend), which saves reading it. dx and the sums are those of the normalization for g; g itself is stored in daddend where that is not NULL.
 	const void *dy[2];
@@ -43,7 +44,7 @@ typedef struct {
 	int threads;
 	const void *x;       // forward, backward weights: the input
 	const float *weight; // plain [c_out][c_in][3][3]
-	void *y;             // forward: the output
+	float *y;            // forward: the output, blocked as an activation
 	const void *dy;      // backward: the gradient of the output
 	void *dx;            // backward data: the gradient of the input
 	float *dweight;      // backward weights: plain [c_out][c_in][3][3]

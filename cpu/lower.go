@@ -15,8 +15,6 @@ import (
 // operation prepares one operation and returns what appends its calls.
 func (l *lowering) operation(o *graph.Op) (func() error, error) {
 	switch o.Kind {
-	case graph.Cast:
-		return l.cast(o)
 	case graph.Conv:
 		return l.convolution(o, C.GT_FORWARD, o.In[0], o.In[1], o.Out[0])
 	case graph.ConvBackwardData:
@@ -69,24 +67,6 @@ func (l *lowering) simple(o *graph.Op) (func() error, error) {
 		}
 		C.gt_program_add(l.calls, run, unsafe.Pointer(&c), C.size_t(unsafe.Sizeof(c)))
 		return nil
-	}, nil
-}
-
-func (l *lowering) cast(o *graph.Op) (func() error, error) {
-	x, y := o.In[0], o.Out[0]
-	if x.Role != graph.Input || x.DType != graph.Float32 || y.DType != graph.BFloat16 {
-		return nil, fmt.Errorf("only images are cast, from float32 to bfloat16")
-	}
-	w := window(o, x)
-	w.bf16 = 1
-	var q *C.gt_primitive
-	if err := status(C.gt_cast(l.e.engine, w, &q), "preparing a cast"); err != nil {
-		return nil, err
-	}
-	l.own(q)
-	l.need(0, int(C.gt_primitive_bytes(q, C.GT_SCRATCHPAD)))
-	return func() error {
-		return l.bind(q, 0, map[C.int]unsafe.Pointer{C.GT_SRC: l.address(x), C.GT_DST: l.address(y)})
 	}, nil
 }
 

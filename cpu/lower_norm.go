@@ -32,7 +32,7 @@ func (l *lowering) batchNorm(o *graph.Op) (func() error, error) {
 	c := l.norm(o, b.X)
 	return func() error {
 		c.b.scratch = (*C.float)(l.e.scratch.at)
-		c.b.x, c.b.y = l.address(b.X), l.address(b.Y)
+		c.b.x, c.b.y = l.floats(b.X), l.address(b.Y)
 		c.b.gamma, c.b.beta = l.floats(b.Gamma), l.floats(b.Beta)
 		c.b.running_mean, c.b.running_var = l.floats(b.RunningMean), l.floats(b.RunningVar)
 		if b.Addend != nil {
@@ -53,7 +53,7 @@ func (l *lowering) batchNormBackward(o *graph.Op) (func() error, error) {
 	c := l.norm(o, b.X)
 	return func() error {
 		c.b.scratch = (*C.float)(l.e.scratch.at)
-		c.b.x, c.b.dx = l.address(b.X), l.address(b.DX)
+		c.b.x, c.b.dx = l.floats(b.X), l.address(b.DX)
 		c.b.gamma, c.b.beta, c.b.mean, c.b.invstd = l.floats(b.Gamma), l.floats(b.Beta), l.floats(b.Mean), l.floats(b.InvStd)
 		c.b.dgamma, c.b.dbeta = l.floats(b.DGamma), l.floats(b.DBeta)
 		if b.DAddend != nil && b.Y != nil {

@@ -147,7 +147,7 @@ int gt_convolution(gt_engine *e, int what, gt_window w, gt_primitive **p) {
 	slot src = SLOT, wei = SLOT, dwei = SLOT, dst = SLOT;
 	dnnl_primitive_desc_t fwd = NULL, pd = NULL;
 	int s = source(e, &src, w);
-	if (!s) s = activation(e, &dst, w.n, w.c_out, side(w.h, w), side(w.w, w), w.bf16);
+	if (!s) s = activation(e, &dst, w.n, w.c_out, side(w.h, w), side(w.w, w), w.bf16 && what != GT_FORWARD);
 	if (!s) s = weights(&wei, w, w.bf16, dnnl_format_tag_any);
 	if (!s) s = weights(&dwei, w, 0, dnnl_format_tag_any);
 	if (!s) s = convolution_desc(e, what, w, of(&src), of(&wei), of(&dwei), of(&dst), &fwd, &pd);

@@ -17,7 +17,8 @@ int gt_engine_create(gt_engine **e, int block);
 void gt_engine_destroy(gt_engine *e);
 
 // A sliding window over n images of c channels, h rows and w columns. plain: the source is nchw whatever its channels, as
-// images are.
+// images are. bf16: activations and their gradients are bfloat16, but for what a convolution gives forward, which is float32
+// always.
 typedef struct { int n, c, h, w, c_out, kernel, stride, pad, bf16, plain; } gt_window;
 
 // what: GT_FORWARD, GT_BACKWARD_DATA or GT_BACKWARD_WEIGHTS of kernels.h. The weights have the layout that the primitive

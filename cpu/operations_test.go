@@ -28,9 +28,11 @@ var operations = []struct {
 	{"conv 1x1", 32, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Conv("c", x, 16, 1, 1, 0) }},
 	{"conv 1x1 stride 2", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Conv("c", x, 32, 1, 2, 0) }},
 	{"conv 7x7 stride 2", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Conv("c", x, 16, 7, 2, 3) }},
-	{"batch norm", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.BatchNorm("b", x, g2(g)) }},
+	{"batch norm", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor {
+		return g.BatchNorm("b", g.Conv("c", x, 16, 1, 1, 0), g2(g))
+	}},
 	{"batch norm, relu", 48, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor {
-		return g.ReLU("r", g.BatchNorm("b", x, g2(g)))
+		return g.ReLU("r", g.BatchNorm("b", g.Conv("c", x, 48, 1, 1, 0), g2(g)))
 	}},
 	{"batch norm, add, relu", 32, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor {
 		return g.ReLU("r", g.Add("a", g.BatchNorm("b", g.Conv("c", x, 32, 3, 1, 1), g2(g)), x))
@@ -64,11 +66,10 @@ func source(b body, channels, in, h, w int, precision graph.DType, o graph.Optio
 		current.Inference, o.Inference = inference, inference
 		g := graph.New(precision)
 		inputs := g.Inputs(samples, in, h, w)
-		x := inputs.Images
-		if precision != graph.Float32 {
-			x = g.Cast("cast", x, precision)
+		x := b(g, g.BatchNorm("firstNorm", g.Conv("first", inputs.Images, channels, 3, 1, 1), current))
+		if x.DType != precision { // a convolution's result
+			x = g.BatchNorm("lastNorm", x, current)
 		}
-		x = b(g, g.Conv("first", x, channels, 3, 1, 1))
 		g.Loss(g.Dense("fc", g.GlobalAveragePool("pool", x), 5), inputs)
 		return graph.Compile(g, o)
 	}

@@ -12,7 +12,7 @@ import (
 type Graph struct {
 	Ops       []*Op
 	Tensors   []*Tensor
-	Precision DType // of activations and their gradients: Float32 or BFloat16
+	Precision DType // of activations and their gradients: Float32 or BFloat16; convolutions give Float32 always
 	err       error
 }
 
@@ -49,13 +49,6 @@ func (g *Graph) op(kind Kind, name string, attr Attr, in []*Tensor, out ...*Tens
 	g.add(&Op{Kind: kind, Name: name, Attr: attr, In: in, Out: out})
 }
 
-// Cast changes the type of x's values.
-func (g *Graph) Cast(name string, x *Tensor, to DType) *Tensor {
-	y := g.Tensor(name, Intermediate, to, x.Shape...)
-	g.op(Cast, name, Attr{}, []*Tensor{x}, y)
-	return y
-}
-
 // window is the extent of the result of a sliding window, as in Dumoulin and Visin, "A guide to convolution arithmetic
 // for deep learning" (2016), relationship 6.
 func (g *Graph) window(name string, extent, kernel, stride, pad int) int {
@@ -66,11 +59,13 @@ func (g *Graph) window(name string, extent, kernel, stride, pad int) int {
 	return (extent+2*pad-kernel)/stride + 1
 }
 
-// Conv is a convolution of x [N][C][H][W] with a new parameter name.weight [out][C][kernel][kernel], without bias.
+// Conv is a convolution of x [N][C][H][W] with a new parameter name.weight [out][C][kernel][kernel], without bias. Its
+// result is Float32 in any precision, and so are images: what is rounded before batch norm flips ReLUs, and with them
+// whole gradients. In BFloat16, batch norm has to follow.
 func (g *Graph) Conv(name string, x *Tensor, out, kernel, stride, pad int) *Tensor {
 	n, c, h, w := x.Shape[0], x.Shape[1], x.Shape[2], x.Shape[3]
 	weight := g.Tensor(name+".weight", Parameter, Float32, out, c, kernel, kernel)
-	y := g.Tensor(name, Intermediate, g.Precision, n, out, g.window(name, h, kernel, stride, pad), g.window(name, w, kernel, stride, pad))
+	y := g.Tensor(name, Intermediate, Float32, n, out, g.window(name, h, kernel, stride, pad), g.window(name, w, kernel, stride, pad))
 	g.op(Conv, name, Attr{Kernel: kernel, Stride: stride, Pad: pad}, []*Tensor{x, weight}, y)
 	return y
 }
@@ -88,7 +83,10 @@ func (g *Graph) BatchNorm(name string, x *Tensor, norm Norm) *Tensor {
 	c := x.Shape[1]
 	in := []*Tensor{x, g.Tensor(name+".gamma", Parameter, Float32, c), g.Tensor(name+".beta", Parameter, Float32, c),
 		g.Tensor(name+".runningMean", Statistic, Float32, c), g.Tensor(name+".runningVar", Statistic, Float32, c)}
-	y := g.Tensor(name, Intermediate, x.DType, x.Shape...)
+	if x.DType != Float32 {
+		g.fail("%s: batch norm reads the result of a convolution, not %s", name, x)
+	}
+	y := g.Tensor(name, Intermediate, g.Precision, x.Shape...)
 	attr := Attr{Epsilon: norm.Epsilon, Update: norm.Update}
 	if norm.Inference {
 		g.op(BatchNormInference, name, attr, in, y)
@@ -98,8 +96,16 @@ func (g *Graph) BatchNorm(name string, x *Tensor, norm Norm) *Tensor {
 	return y
 }
 
+// activation refuses an operand of an elementwise operation or a pooling that a convolution has left in Float32.
+func (g *Graph) activation(name string, x *Tensor) {
+	if x.DType != g.Precision {
+		g.fail("%s: %s is %s in a graph of %s: batch norm has to follow a convolution", name, x, x.DType, g.Precision)
+	}
+}
+
 // ReLU is max(x, 0).
 func (g *Graph) ReLU(name string, x *Tensor) *Tensor {
+	g.activation(name, x)
 	y := g.Tensor(name, Intermediate, x.DType, x.Shape...)
 	g.op(ReLU, name, Attr{}, []*Tensor{x}, y)
 	return y
@@ -107,6 +113,8 @@ func (g *Graph) ReLU(name string, x *Tensor) *Tensor {
 
 // Add is a + b.
 func (g *Graph) Add(name string, a, b *Tensor) *Tensor {
+	g.activation(name, a)
+	g.activation(name, b)
 	if !a.Shape.Equal(b.Shape) {
 		g.fail("%s: cannot add %s and %s", name, a, b)
 	}
@@ -117,6 +125,7 @@ func (g *Graph) Add(name string, a, b *Tensor) *Tensor {
 
 // Subsample takes every stride-th row and column of x and appends zero channels up to `channels`.
 func (g *Graph) Subsample(name string, x *Tensor, channels, stride int) *Tensor {
+	g.activation(name, x)
 	if channels < x.Shape[1] {
 		g.fail("%s: cannot subsample %s to %d channels", name, x, channels)
 	}
@@ -127,6 +136,7 @@ func (g *Graph) Subsample(name string, x *Tensor, channels, stride int) *Tensor 
 
 // MaxPool takes the maximum over sliding windows.
 func (g *Graph) MaxPool(name string, x *Tensor, kernel, stride, pad int) *Tensor {
+	g.activation(name, x)
 	y := g.Tensor(name, Intermediate, x.DType, x.Shape[0], x.Shape[1], g.window(name, x.Shape[2], kernel, stride, pad), g.window(name, x.Shape[3], kernel, stride, pad))
 	g.op(MaxPool, name, Attr{Kernel: kernel, Stride: stride, Pad: pad}, []*Tensor{x}, y)
 	return y
@@ -134,6 +144,7 @@ func (g *Graph) MaxPool(name string, x *Tensor, kernel, stride, pad int) *Tensor
 
 // GlobalAveragePool is the mean over each channel: [N][C][H][W] to [N][C].
 func (g *Graph) GlobalAveragePool(name string, x *Tensor) *Tensor {
+	g.activation(name, x)
 	y := g.Tensor(name, Intermediate, Float32, x.Shape[0], x.Shape[1])
 	g.op(GlobalAveragePool, name, Attr{}, []*Tensor{x}, y)
 	return y

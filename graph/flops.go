@@ -2,7 +2,7 @@ package graph
 
 // FLOPs is the arithmetic of an operation: additions, multiplications, comparisons and transcendental functions count 1
 // each, so that a multiply-add is 2. A convolution counts its padding as if it were image, as most published figures do.
-// What only moves data (Cast, Subsample) counts nothing. Batch norm counts per value 1 for the mean, 3 for the variance
+// What only moves data (Subsample) counts nothing. Batch norm counts per value 1 for the mean, 3 for the variance
 // and 2 for the result; backward 1 for dbeta, 3 for dgamma and 4 for dx; a fused ReLU, addition or sum of gradients 1
 // more. Apply counts momentum SGD with L2, 6 a value, whatever the learner.
 func (o *Op) FLOPs() int {

@@ -47,13 +47,16 @@ type differentiation struct {
 	parts map[*Tensor][]*Tensor // what each consumer contributed to the gradient of a tensor
 }
 
-// gradient makes a tensor for a part of the gradient of t.
+// gradient makes a tensor for a part of the gradient of t. Gradients of activations all have the graph's precision: unlike
+// the forward pass, the backward pass loses nothing by it.
 func (d *differentiation) gradient(t *Tensor) *Tensor {
-	role := Intermediate
+	role, dtype := Intermediate, t.DType
 	if t.Role == Parameter {
 		role = ParameterGradient
+	} else if len(t.Shape) == 4 {
+		dtype = d.g.Precision
 	}
-	r := d.g.Tensor("d "+t.Name, role, t.DType, t.Shape...)
+	r := d.g.Tensor("d "+t.Name, role, dtype, t.Shape...)
 	r.Of = t
 	return r
 }
@@ -128,10 +131,6 @@ func (d *differentiation) backward(o *Op, dy *Tensor) error {
 		op(MaxPoolBackward, []*Tensor{x, y, dy}, d.part(x))
 	case GlobalAveragePool:
 		op(GlobalAveragePoolBackward, []*Tensor{dy}, d.part(x))
-	case Cast: // of the images only
-		if d.needs[x] {
-			return fmt.Errorf("%s: a cast of what depends on parameters has no gradient here", o.Name)
-		}
 	default:
 		return fmt.Errorf("%s: %s has no gradient", o.Name, o.Kind)
 	}

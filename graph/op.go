@@ -7,10 +7,8 @@ type Kind uint8
 
 // The operations. In and Out list their operands in the order given here; operands in brackets can be missing.
 const (
-	// Cast: x -> y, a change of DType.
-	Cast Kind = iota
 	// Conv: x, weight -> y.
-	Conv
+	Conv Kind = iota
 	// ConvBackwardData: weight, dy -> dx.
 	ConvBackwardData
 	// ConvBackwardWeights: x, dy -> dweight.
@@ -53,7 +51,7 @@ const (
 	kinds
 )
 
-var kindNames = [kinds]string{"cast", "conv", "conv backward data", "conv backward weights", "batch norm",
+var kindNames = [kinds]string{"conv", "conv backward data", "conv backward weights", "batch norm",
 	"batch norm inference", "batch norm backward", "relu", "relu backward", "add", "subsample", "subsample backward",
 	"max pool", "max pool backward", "average pool", "average pool backward", "dense", "dense backward data",
 	"dense backward weights", "softmax cross-entropy", "update"}

@@ -43,11 +43,7 @@ func (s Spec) Compile(samples int, o graph.Options) (*graph.Plan, error) {
 		Inference: o.Inference,
 	}}
 	in := b.Inputs(samples, s.Channels, s.Height, s.Width)
-	x := in.Images
-	if s.Precision != graph.Float32 {
-		x = b.Cast("images.cast", x, s.Precision)
-	}
-	b.Loss(b.resnet(x, arch, s.Classes), in)
+	b.Loss(b.resnet(in.Images, arch, s.Classes), in)
 	return graph.Compile(b.Graph, o)
 }
 

@@ -89,8 +89,6 @@ func (l labels) operation(o *graph.Op) string {
 		return s
 	}
 	switch o.Kind {
-	case graph.Cast:
-		return "cast to " + o.Out[0].DType.String()
 	case graph.Conv:
 		w := o.In[1].Shape
 		return fmt.Sprintf("%s %d%s%d", window("conv"), w[1], l.arrow, w[0])
