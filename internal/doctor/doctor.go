@@ -21,7 +21,7 @@ type Finding struct {
 	Advice string // how to get or mend it; empty where nothing is to be done
 }
 
-// needs are the names under which optional libraries are loaded, the newest first.
+// The names under which libraries are loaded that a machine may lack, the newest first.
 var (
 	mpiNames    = []string{"libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi.so"}
 	driverNames = []string{"libcuda.so.1"}
@@ -92,9 +92,9 @@ func driver() Finding {
 func library(what string, names []string, version func(handle) string, more, advice string) Finding {
 	h, name, err := open(names)
 	switch {
-	case err != nil && !missing(err):
-		return Finding{what, fmt.Sprintf("found, and does not load: %v", err), advice}
 	case err != nil:
+		return Finding{what, fmt.Sprintf("found, but does not load: %v", err), advice}
+	case h.p == nil:
 		return Finding{what, "not found (" + strings.Join(names, ", ") + ")", advice}
 	}
 	state := strings.TrimSpace(name + " " + version(h))

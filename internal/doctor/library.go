@@ -24,9 +24,9 @@ import (
 // handle is an open library. It is never closed: what a library's constructors did cannot be undone.
 type handle struct{ p unsafe.Pointer }
 
-// open loads the first of the names that there is.
-func open(names []string) (handle, string, error) {
-	var first error
+// open loads the first of the names that there is. Without one, the handle is empty; the error says why one that is there
+// does not load.
+func open(names []string) (h handle, name string, err error) {
 	for _, name := range names {
 		n := C.CString(name)
 		p := C.dlopen(n, C.RTLD_LAZY|C.RTLD_LOCAL)
@@ -34,26 +34,13 @@ func open(names []string) (handle, string, error) {
 		if p != nil {
 			return handle{p}, name, nil
 		}
-		// A library that is there and does not load is worth more words than one that is not there.
-		if err := errors.New(C.GoString(C.dlerror())); first == nil || missing(first) {
-			first = err
+		// The message begins with the file that is missing: the library itself, or one that it needs.
+		says := C.GoString(C.dlerror())
+		if err == nil && !strings.HasPrefix(says, name+": cannot open shared object file: No such file") {
+			err = errors.New(says)
 		}
 	}
-	return handle{}, "", first
-}
-
-// missing tells whether the loader found no file of the library's name at all. The message of one whose own dependencies
-// are missing names those, before the same words.
-func missing(err error) bool {
-	name, rest, _ := strings.Cut(err.Error(), ": ")
-	for _, names := range [][]string{mpiNames, driverNames, cudnnNames, ncclNames} {
-		for _, n := range names {
-			if n == name {
-				return strings.HasPrefix(rest, "cannot open shared object file: No such file")
-			}
-		}
-	}
-	return false
+	return handle{}, "", err
 }
 
 // symbol returns the address of a function, nil where there is none.
@@ -100,8 +87,8 @@ func driverVersion(h handle) string {
 
 // devices lists the GPUs, or says why there are none.
 func devices() string {
-	h, _, err := open(driverNames)
-	if err != nil {
+	h, _, _ := open(driverNames)
+	if h.p == nil {
 		return ""
 	}
 	initialize, name := h.symbol("cuInit"), h.symbol("cuDeviceGetName")

@@ -1,0 +1,116 @@
+package doctor
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// compile makes a shared library of a C text.
+func compile(t *testing.T, text string, flags ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "lib.so")
+	c := exec.Command("gcc", append([]string{"-shared", "-fPIC", "-x", "c", "-", "-x", "none", "-o", path}, flags...)...)
+	c.Stdin = strings.NewReader(text)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+func TestVersionsAreReadFromTheLibraries(t *testing.T) {
+	for _, c := range []struct {
+		name, text, want string
+		version          func(handle) string
+	}{
+		{"mpi", `int MPI_Get_library_version(char *s, int *n) { const char *v = "Open MPI v4.1.4, package: x\nmore"; for (*n = 0; v[*n]; (*n)++) s[*n] = v[*n]; return 0; }`,
+			"Open MPI v4.1.4", mpiVersion},
+		{"driver", `int cuDriverGetVersion(int *v) { *v = 12080; return 0; }`, "for CUDA 12.8", driverVersion},
+		{"cudnn 9", `unsigned long cudnnGetVersion(void) { return 91002; }`, "9.10.2", cudnnVersion},
+		{"cudnn 8", `unsigned long cudnnGetVersion(void) { return 8907; }`, "8.9.7", cudnnVersion},
+		{"nccl", `int ncclGetVersion(int *v) { *v = 22107; return 0; }`, "2.21.7", ncclVersion},
+		{"old nccl", `int ncclGetVersion(int *v) { *v = 2804; return 0; }`, "2.8.4", ncclVersion},
+		{"a version that fails", `int ncclGetVersion(int *v) { return 1; }`, "", ncclVersion},
+		{"no function", `int other;`, "", mpiVersion},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := compile(t, c.text)
+			f := library("it", []string{"libnowhere.so.1", path}, c.version, "", "get it")
+			if want := strings.TrimSpace(path + " " + c.want); f.State != want || f.Advice != "" {
+				t.Errorf("%+v, want state %q and no advice", f, want)
+			}
+		})
+	}
+}
+
+func TestALibraryThatIsNotThereOrDoesNotLoad(t *testing.T) {
+	none := func(handle) string { return "" }
+	f := library("it", []string{"libnowhere.so.2", "libnowhere.so.1"}, none, "", "get it")
+	if want := (Finding{"it", "not found (libnowhere.so.2, libnowhere.so.1)", "get it"}); f != want {
+		t.Errorf("%+v, want %+v", f, want)
+	}
+	broken := filepath.Join(t.TempDir(), "broken.so")
+	if err := os.WriteFile(broken, []byte("no library"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	f = library("it", []string{broken}, none, "", "get it")
+	if want := (Finding{"it", "found, but does not load: " + broken + ": file too short", "get it"}); f != want {
+		t.Errorf("%+v, want %+v", f, want)
+	}
+	needed := compile(t, `int f(void) { return 1; }`)
+	lame := compile(t, `int f(void); int g(void) { return f(); }`, needed)
+	os.Remove(needed)
+	f = library("it", []string{lame}, none, "", "get it")
+	if !strings.HasPrefix(f.State, "found, but does not load: "+needed+": cannot open shared object file") {
+		t.Errorf("%+v does not name what is missing", f)
+	}
+}
+
+func TestAQuotaOnCoresIsSeen(t *testing.T) {
+	if f := cores(8, 8); f != (Finding{What: "cores", State: "8"}) {
+		t.Errorf("%+v", f)
+	}
+	want := Finding{"cores", "64, of which a quota or GOMAXPROCS leaves 2", "set threads: 2, or threads wait for one another"}
+	if f := cores(64, 2); f != want {
+		t.Errorf("%+v, want %+v", f, want)
+	}
+}
+
+func TestSettingsOfThreadsAreShown(t *testing.T) {
+	f := openMP(func(name string) string { return map[string]string{"OMP_NUM_THREADS": "1"}[name] })
+	if f.State != "OMP_NUM_THREADS=1" || f.Advice == "" {
+		t.Errorf("%+v", f)
+	}
+	if f := openMP(func(string) string { return "" }); f != (Finding{What: "OpenMP", State: "default settings"}) {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestMPINeedsItsPrograms(t *testing.T) {
+	f := mpi(func(name string) (string, error) {
+		if name == "mpiexec" {
+			return "", errors.New("not in PATH")
+		}
+		return "/opt/" + name, nil
+	})
+	if !strings.HasSuffix(f.State, ", /opt/mpicc, no mpiexec") || !strings.Contains(f.Advice, "apt-get install openmpi-bin libopenmpi-dev") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestFindingsAreWrittenWithAdviceBelow(t *testing.T) {
+	var b bytes.Buffer
+	Write(&b, []Finding{{"cores", "2", ""}, {"NCCL", "not found", "get it"}})
+	if want := "cores        2\nNCCL         not found\n               get it\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+	for _, f := range Examine(os.Getenv) {
+		if f.What == "" || f.State == "" || strings.ContainsAny(f.State+f.Advice, "\n\x00") {
+			t.Errorf("%+v", f)
+		}
+	}
+}
