@@ -20,7 +20,7 @@ fi
 
 packages=
 command -v "${CC:-gcc}" >/dev/null || packages="gcc libc6-dev"
-onednn_found || packages="$packages libdnnl-dev"
+onednn_found || packages="${packages:+$packages }libdnnl-dev"
 [ -n "$packages" ] || exit 0
 
 if ! command -v apt-get >/dev/null; then
