@@ -6,6 +6,6 @@
 #define TYPE f32
 #define BF16 0
 #define BLOCK 8
-#include "isa.inc"
+#include "isa_template.h"
 
 #endif

@@ -6,6 +6,6 @@
 #define TYPE bf16
 #define BF16 1
 #define BLOCK 16
-#include "isa.inc"
+#include "isa_template.h"
 
 #endif

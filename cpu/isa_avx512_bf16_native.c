@@ -7,6 +7,6 @@
 #define TYPE bf16_native
 #define BF16 1
 #define BLOCK 16
-#include "isa.inc"
+#include "isa_template.h"
 
 #endif

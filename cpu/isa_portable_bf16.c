@@ -4,4 +4,4 @@
 #define TYPE bf16
 #define BF16 1
 #define BLOCK 8
-#include "isa.inc"
+#include "isa_template.h"

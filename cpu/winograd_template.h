@@ -1,4 +1,4 @@
-// winograd.inc is a template: 3x3 convolutions with stride 1 and padding 1 by Winograd's method (Lavin and Gray, 2016),
+// winograd_template.h is a template: 3x3 convolutions with stride 1 and padding 1 by Winograd's method (Lavin and Gray, 2016),
 // fused: a thread takes a batch of tiles that fits its cache, transforms them, multiplies position by position, and
 // transforms back.
 //
@@ -6,9 +6,9 @@
 // sees hang on it), with 3 multiplications per output instead of 9; all else uses 4x4, with 2.25.
 
 #include "winograd.h"
-#include "winograd_transform.inc"
-#include "winograd_gemm.inc"
-#include "winograd_tiles.inc"
+#include "winograd_transform_template.h"
+#include "winograd_gemm_template.h"
+#include "winograd_tiles_template.h"
 
 // Tiles of 4x4 forward would be 1.3 times as fast in float, with an error relative to the norm of 0.48e-6 at 16 channels and
 // 0.64e-6 at 64 instead of 0.28e-6 and 0.37e-6; a plain direct sum has 0.21e-6 and 0.40e-6.

@@ -1,4 +1,4 @@
-// elementwise.inc is a template: operations that stand alone in a plan without fusion, shortcut A, and global average
+// elementwise_template.h is a template: operations that stand alone in a plan without fusion, shortcut A, and global average
 // pooling. All are bound by memory, so they are as plain as can be.
 
 static void relu(const void *x, void *y, size_t n, int threads) {

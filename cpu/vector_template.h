@@ -1,4 +1,4 @@
-// vector.inc is a template: one block of an activation as a vector of BLOCK floats, on GCC's vector extensions, and how
+// vector_template.h is a template: one block of an activation as a vector of BLOCK floats, on GCC's vector extensions, and how
 // it is stored: as float, or where BF16 is set as bfloat16, the upper half of a float.
 
 typedef float vec __attribute__((vector_size(BLOCK * 4)));

@@ -1,4 +1,4 @@
-// winograd_gemm.inc holds the two products at one position of Winograd's domain, on float matrices in scratch memory:
+// winograd_gemm_template.h holds the two products at one position of Winograd's domain, on float matrices in scratch memory:
 //
 //   forward:  M[tile][out]  = sum over in    V[tile][in] * U[in][out]
 //   weights:  U[in][out]   += sum over tiles V[tile][in] * D[tile][out]

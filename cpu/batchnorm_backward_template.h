@@ -1,5 +1,5 @@
-// batchnorm_backward.inc is a template: batch norm backward, with the sum of two gradients before it and the gradients of
-// the rectification and the addition. One pass reduces, the other gives dx; see batchnorm.inc. Where y is not given, x tells
+// batchnorm_backward_template.h is a template: batch norm backward, with the sum of two gradients before it and the gradients of
+// the rectification and the addition. One pass reduces, the other gives dx; see batchnorm_template.h. Where y is not given, x tells
 // which gradients pass a rectification, by forward's own arithmetic. With xhat = (x - mean) * invstd, over m values a
 // channel:
 //

@@ -1,4 +1,4 @@
-// winograd_tiles.inc is a template: tiles of activations into Winograd's domain and back, for one storage type. A tile is
+// winograd_tiles_template.h is a template: tiles of activations into Winograd's domain and back, for one storage type. A tile is
 // TALL x m outputs and the TALL_IN x (m + 2) inputs around them; what lies outside of the image is zero, or not written.
 //
 // Scratch lies as [block of channels][position][tile][BLOCK], PLANE floats a position.

@@ -1,4 +1,4 @@
-// batchnorm.inc is a template: batch norm (Ioffe and Szegedy, 2015) forward, with the addition and the rectification that
+// batchnorm_template.h is a template: batch norm (Ioffe and Szegedy, 2015) forward, with the addition and the rectification that
 // follow it in a ResNet, in two passes over memory. Memory bounds it, so the second pass goes through the planes backwards
 // and finds in cache what the first one read last.
 //

@@ -1,4 +1,4 @@
-// winograd_transform.inc holds the one-dimensional transforms of Winograd's method F(m, 3) for m = 2 and m = 4, on vectors
+// winograd_transform_template.h holds the one-dimensional transforms of Winograd's method F(m, 3) for m = 2 and m = 4, on vectors
 // of BLOCK channels or filters (Lavin and Gray, 2016). A tile is transformed down its columns with m = 4 and along its rows
 // with m = 2 or 4. It depends on the instruction set only, not on the storage type.
 //

@@ -1,4 +1,4 @@
-// isa.inc is a template: the kernels of one instruction set and one storage type, and their table. The file that includes
+// isa_template.h is a template: the kernels of one instruction set and one storage type, and their table. The file that includes
 // it sets the compiler's target and defines ISA, TYPE, BF16 (1: the storage type is bfloat16, 0: float) and BLOCK.
 
 #if defined(__x86_64__)
@@ -16,11 +16,11 @@
 #define JOIN(name, isa, type) JOIN_OF(name, isa, type)
 #define NAME(name) JOIN(name, ISA, TYPE) // a name of its own for each instruction set and storage type
 
-#include "vector.inc"
-#include "batchnorm.inc"
-#include "batchnorm_backward.inc"
-#include "elementwise.inc"
-#include "winograd.inc"
+#include "vector_template.h"
+#include "batchnorm_template.h"
+#include "batchnorm_backward_template.h"
+#include "elementwise_template.h"
+#include "winograd_template.h"
 
 const gt_kernels NAME(gt_kernels) = {
 	.isa = TEXT(ISA),
