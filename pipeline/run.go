@@ -41,9 +41,10 @@ func openRun(s Settings) (r *run, err error) {
 		return nil, err
 	}
 	r = &run{Settings: s, cfg: cfg, say: &messages{w: s.Log, terminal: s.Terminal}}
+	opened := r // what is returned with an error is nil
 	defer func() {
 		if err != nil {
-			r.close()
+			opened.close()
 		}
 	}()
 	if r.data, err = readers.Open(cfg.Reader, readers.Train, readers.OnSkip(func(err error) { r.say.printf("skipped: %v", err) })); err != nil {

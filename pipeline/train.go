@@ -94,7 +94,6 @@ func (r *run) loop(ctx context.Context, loader *readers.Loader, learner *learner
 		s.Minibatches, s.EpochEnd = minibatches, mb.Last
 		s.Elapsed = before + time.Since(start)
 		r.advance(s)
-		mb.Release()
 		if s.EpochEnd {
 			start, before = time.Now(), 0
 		}
@@ -110,6 +109,7 @@ func (r *run) loop(ctx context.Context, loader *readers.Loader, learner *learner
 		if s.EpochEnd {
 			r.state.Sums, r.state.Shown = graph.Metrics{}, graph.Metrics{}
 		}
+		mb.Release() // not before: the hooks look at it
 	}
 }
 
