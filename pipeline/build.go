@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"gotrain/configs"
 	"gotrain/cpu"
@@ -15,13 +17,9 @@ import (
 var precisions = map[string]graph.DType{"float32": graph.Float32, "bfloat16": graph.BFloat16}
 
 // spec describes the network for a data set.
-func spec(cfg *configs.Config, ds readers.Dataset) (network.Spec, error) {
-	precision, ok := precisions[cfg.Precision]
-	if !ok {
-		return network.Spec{}, usage("precision: %s is for device: cuda: set precision to float32 or bfloat16", cfg.Precision)
-	}
+func spec(cfg *configs.Config, ds readers.Dataset) network.Spec {
 	c, h, w := ds.Shape()
-	return network.Spec{Config: cfg.Network, Channels: c, Height: h, Width: w, Classes: len(ds.Classes()), Precision: precision}, nil
+	return network.Spec{Config: cfg.Network, Channels: c, Height: h, Width: w, Classes: len(ds.Classes()), Precision: precisions[cfg.Precision]}
 }
 
 // source compiles plans of a network.
@@ -31,18 +29,32 @@ func source(s network.Spec, cfg *configs.Config) graph.Source {
 	}
 }
 
-// check refuses what this build cannot do.
-func checkDevice(cfg *configs.Config) error {
-	if cfg.Device != "auto" && cfg.Device != "cpu" {
-		return usage("device: %s is not in this build: set device to cpu", cfg.Device)
+// checkSupported refuses, all at once, what this build cannot do: a key that would silently change nothing is worse than an
+// error.
+func checkSupported(cfg *configs.Config) error {
+	var faults []string
+	refuse := func(bad bool, key string, value any, why string) {
+		if bad {
+			faults = append(faults, fmt.Sprintf("%s: %s: %v: %s", cfg.Origin(key), key, value, why))
+		}
 	}
-	if cfg.Distributed.Workers != 1 {
-		return usage("distributed.workers: %d: this build trains with one worker: set distributed.workers to 1", cfg.Distributed.Workers)
+	d := cfg.Distributed
+	refuse(cfg.Device != "auto" && cfg.Device != "cpu", "device", cfg.Device, "not in this build: set it to cpu")
+	_, known := precisions[cfg.Precision]
+	refuse(!known, "precision", cfg.Precision, "for device: cuda: set it to float32 or bfloat16")
+	refuse(d.Workers != 1, "distributed.workers", d.Workers, "this build trains with one worker: set it to 1")
+	refuse(d.Bits.String() != "32", "distributed.bits", d.Bits, "this build does not quantize gradients: set it to 32")
+	refuse(d.DoubleBuffering, "distributed.doubleBuffering", true, "this build has one worker, which waits for nobody: set it to false")
+	refuse(d.BlockMomentum.BlockSize != 0, "distributed.blockMomentum.blockSize", d.BlockMomentum.BlockSize, "this build has one worker: set it to 0")
+	refuse(d.Transport != "auto" && d.Transport != "local", "distributed.transport", d.Transport, "this build has one worker: set it to auto")
+	refuse(cfg.Network.Init != "", "network.init", cfg.Network.Init, "this build always starts from He initialization: set it to he")
+	refuse(cfg.Log.TensorBoardDir != "", "log.tensorBoardDir", cfg.Log.TensorBoardDir, "not in this build: remove it")
+	refuse(cfg.Log.JSON != "", "log.json", cfg.Log.JSON, "not in this build: remove it")
+	refuse(cfg.Log.MetricsAddress != "", "log.metricsAddress", cfg.Log.MetricsAddress, "not in this build: remove it")
+	if faults == nil {
+		return nil
 	}
-	if cfg.Network.Init != "" {
-		return usage("network.init: %s: this build always starts from He initialization: remove the key", cfg.Network.Init)
-	}
-	return nil
+	return &UsageError{errors.New(strings.Join(faults, "\n"))}
 }
 
 // threads are the CPU threads of a worker.
@@ -69,9 +81,13 @@ func Plan(cfg *configs.Config, inference bool) (*graph.Plan, error) {
 		return nil, err
 	}
 	defer ds.Close()
-	s, err := spec(cfg, ds)
-	if err != nil {
-		return nil, err
-	}
-	return source(s, cfg)(min(cfg.Learner.MinibatchSize, ds.Len()), inference)
+	return source(spec(cfg, ds), cfg)(min(cfg.Learner.MinibatchSize, ds.Len()), inference)
 }
+
+// memoryLine says what a plan needs.
+func memoryLine(p *graph.Plan) string {
+	return fmt.Sprintf("memory: %.1f MiB of activations planned (%.1f without reuse), %.1f MiB of parameters, gradients and moments",
+		mib(p.Memory.Peak), mib(p.Memory.Total), mib(4*4*p.Parameters.Size))
+}
+
+func mib(bytes int) float64 { return float64(bytes) / (1 << 20) }

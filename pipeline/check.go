@@ -13,7 +13,7 @@ import (
 // Check opens the data and compiles the plan of a configuration, and reports what a run would find. The error lists
 // everything that does not fit.
 func Check(_ context.Context, cfg *configs.Config, w io.Writer) error {
-	faults := []error{checkDevice(cfg)}
+	faults := []error{checkSupported(cfg)}
 	for _, split := range []readers.Split{readers.Train, readers.Test} {
 		ds, err := readers.Open(cfg.Reader, split)
 		if err != nil {
@@ -30,11 +30,7 @@ func Check(_ context.Context, cfg *configs.Config, w io.Writer) error {
 }
 
 func checkPlan(cfg *configs.Config, ds readers.Dataset, w io.Writer) error {
-	s, err := spec(cfg, ds)
-	if err != nil {
-		return err
-	}
-	plan, err := source(s, cfg)(cfg.Learner.MinibatchSize, false)
+	plan, err := source(spec(cfg, ds), cfg)(cfg.Learner.MinibatchSize, false)
 	if err != nil {
 		return err
 	}
@@ -43,11 +39,8 @@ func checkPlan(cfg *configs.Config, ds readers.Dataset, w io.Writer) error {
 		epochSize = ds.Len()
 	}
 	fmt.Fprintf(w, "network: resnet-%d, %s, %d parameters, %d operations a step\n", cfg.Network.Depth, cfg.Precision, parameterCount(&plan.Parameters), len(plan.Ops))
-	fmt.Fprintf(w, "memory: %.1f MiB of activations planned (%.1f without reuse), %.1f MiB of parameters, gradients and moments\n",
-		mib(plan.Memory.Peak), mib(plan.Memory.Total), mib(4*4*plan.Parameters.Size))
+	fmt.Fprintln(w, memoryLine(plan))
 	fmt.Fprintf(w, "training: %d epochs of %d samples, %d minibatches of %d each\n", cfg.Learner.MaxEpochs, epochSize,
 		(epochSize+cfg.Learner.MinibatchSize-1)/cfg.Learner.MinibatchSize, cfg.Learner.MinibatchSize)
 	return nil
 }
-
-func mib(bytes int) float64 { return float64(bytes) / (1 << 20) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"gotrain/configs"
@@ -15,7 +16,7 @@ import (
 
 // test evaluates the model on the test set and writes CNTK's line.
 func (r *run) test(ctx context.Context) error {
-	m, n, err := evaluate(ctx, r.exec, r.cfg)
+	m, n, err := evaluate(ctx, r.exec, r.cfg, r.tests)
 	if err != nil {
 		return err
 	}
@@ -24,12 +25,7 @@ func (r *run) test(ctx context.Context) error {
 }
 
 // evaluate runs the network over the whole test set, in its order, with the running statistics.
-func evaluate(ctx context.Context, e graph.Executor, cfg *configs.Config) (m graph.Metrics, minibatches int, err error) {
-	ds, err := readers.Open(cfg.Reader, readers.Test)
-	if err != nil {
-		return m, 0, err
-	}
-	defer ds.Close()
+func evaluate(ctx context.Context, e graph.Executor, cfg *configs.Config, ds readers.Dataset) (m graph.Metrics, minibatches int, err error) {
 	loader, err := readers.NewLoader(ds, readers.LoaderConfig{MinibatchSize: cfg.Learner.MinibatchSize, End: int64(ds.Len()),
 		Prefetch: cfg.Reader.Prefetch, Decoders: cfg.Reader.Workers})
 	if err != nil {
@@ -60,22 +56,23 @@ func evaluate(ctx context.Context, e graph.Executor, cfg *configs.Config) (m gra
 // Evaluate evaluates the model of a run's folder: the finished one, else that of the newest checkpoint. Overrides change
 // the run's configuration, another test set for instance.
 func Evaluate(ctx context.Context, dir string, overrides []string, s Settings) error {
-	cfg, err := configs.Load(filepath.Join(dir, configFile), overrides)
-	if err != nil {
-		return &UsageError{fmt.Errorf("%s is no run that can be evaluated: %w", dir, err)}
+	file := filepath.Join(dir, configFile)
+	if _, err := os.Stat(file); err != nil {
+		return usage("%s is not the folder of a run: %s is missing: give a folder below outputDir", dir, configFile)
 	}
-	if err := checkDevice(cfg); err != nil {
+	cfg, err := configs.Load(file, overrides)
+	if err != nil {
+		return err
+	}
+	if err := checkSupported(cfg); err != nil {
 		return err
 	}
 	ds, err := readers.Open(cfg.Reader, readers.Test)
 	if err != nil {
 		return err
 	}
-	network, err := spec(cfg, ds)
-	ds.Close()
-	if err != nil {
-		return err
-	}
+	defer ds.Close()
+	network := spec(cfg, ds)
 	e, err := executor(network, cfg, threads(cfg))
 	if err != nil {
 		return err
@@ -86,7 +83,7 @@ func Evaluate(ctx context.Context, dir string, overrides []string, s Settings) e
 		return err
 	}
 	fmt.Fprintf(s.Log, "Evaluating %s\n", from)
-	m, n, err := evaluate(ctx, e, cfg)
+	m, n, err := evaluate(ctx, e, cfg, ds)
 	if err != nil {
 		return err
 	}

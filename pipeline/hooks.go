@@ -22,7 +22,7 @@ func (r *run) hooks(ctx context.Context, loader *readers.Loader) []hook {
 
 func (r *run) showProgress(s *Step) error {
 	every, batch := r.cfg.Learner.NumMBsToShowResult, s.Minibatch.Index+1
-	r.say.at(s.Samples, fmt.Sprintf("epoch %d/%d minibatch %d/%d loss %.3f error %.1f%%", s.Minibatch.Epoch+1, r.cfg.Learner.MaxEpochs,
+	r.say.at(s.Samples, fmt.Sprintf("epoch %d/%d, %d/%d: loss %.3f error %.1f%%", s.Minibatch.Epoch+1, r.cfg.Learner.MaxEpochs,
 		batch, s.Minibatches, s.Sums.Loss/max(s.Sums.Count, 1), 100*s.Sums.Errors/max(s.Sums.Count, 1)))
 	if every == 0 || batch%every != 0 || r.say.terminal {
 		return nil

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -10,6 +11,7 @@ import (
 
 // messages writes lines for a person, above a progress bar where there is one.
 type messages struct {
+	mu       sync.Mutex // skipped records are reported by the loader's goroutines
 	w        io.Writer
 	terminal bool
 	bar      *progressbar.ProgressBar
@@ -17,6 +19,8 @@ type messages struct {
 }
 
 func (m *messages) printf(format string, args ...any) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.bar != nil {
 		m.bar.Clear()
 	}
@@ -28,25 +32,27 @@ func (m *messages) printf(format string, args ...any) {
 
 // start shows a bar for so many samples, of which some are done; on no terminal it does nothing.
 func (m *messages) start(samples int64, done int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if !m.terminal {
 		return
 	}
 	m.before = done
 	m.bar = progressbar.NewOptions64(samples-done,
 		progressbar.OptionSetWriter(m.w),
-		progressbar.OptionSetWidth(24),
+		progressbar.OptionSetWidth(16),
 		progressbar.OptionSetPredictTime(true),
-		progressbar.OptionShowCount(),
 		progressbar.OptionShowIts(),
 		progressbar.OptionSetItsString("samples"),
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
-		progressbar.OptionFullWidth(),
 	)
 }
 
 // at moves the bar.
 func (m *messages) at(done int64, what string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.bar != nil {
 		m.bar.Describe(what)
 		m.bar.Set64(done - m.before)
@@ -55,6 +61,8 @@ func (m *messages) at(done int64, what string) {
 
 // hide makes room for a line that goes to another writer; the next at shows the bar again.
 func (m *messages) hide() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.bar != nil {
 		m.bar.Clear()
 	}
@@ -62,6 +70,8 @@ func (m *messages) hide() {
 
 // stop removes the bar.
 func (m *messages) stop() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.bar != nil {
 		m.bar.Clear()
 		m.bar = nil

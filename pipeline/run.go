@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"gotrain/configs"
@@ -27,6 +28,8 @@ type run struct {
 	say     *messages
 	store   *checkpoints
 	data    readers.Dataset // for training
+	tests   readers.Dataset // for testing; nil where the command has no test
+	plan    *graph.Plan     // of a full minibatch
 	exec    graph.Executor
 	state   State
 	saved   int64     // step of the newest checkpoint that this process wrote
@@ -37,7 +40,7 @@ type run struct {
 // can be wrong with what the user gave is found before the folder is made.
 func openRun(s Settings) (r *run, err error) {
 	cfg := s.Config
-	if err := checkDevice(cfg); err != nil {
+	if err := checkSupported(cfg); err != nil {
 		return nil, err
 	}
 	r = &run{Settings: s, cfg: cfg, say: &messages{w: s.Log, terminal: s.Terminal}}
@@ -47,14 +50,20 @@ func openRun(s Settings) (r *run, err error) {
 			opened.close()
 		}
 	}()
-	if r.data, err = readers.Open(cfg.Reader, readers.Train, readers.OnSkip(func(err error) { r.say.printf("skipped: %v", err) })); err != nil {
+	skipped := readers.OnSkip(func(err error) { opened.say.printf("skipped: %v", err) })
+	if r.data, err = readers.Open(cfg.Reader, readers.Train, skipped); err != nil {
 		return nil, err
 	}
-	network, err := spec(cfg, r.data)
-	if err != nil {
-		return nil, err
+	if slices.Contains(cfg.Command, "test") {
+		if r.tests, err = readers.Open(cfg.Reader, readers.Test, skipped); err != nil {
+			return nil, err
+		}
 	}
+	network := spec(cfg, r.data)
 	if r.dir, r.record, r.resumed, err = chooseFolder(s, time.Now()); err != nil {
+		return nil, err
+	}
+	if r.plan, err = source(network, cfg)(cfg.Learner.MinibatchSize, false); err != nil {
 		return nil, err
 	}
 	if r.exec, err = executor(network, cfg, r.record.Threads); err != nil {
@@ -96,7 +105,7 @@ func (r *run) begin() error {
 		network.Initialize(parameters, r.cfg.Seed, r.exec.Arena(graph.Parameters))
 		network.Initialize(statistics, r.cfg.Seed, r.exec.Arena(graph.Statistics))
 		r.state = State{Hash: r.record.Hash}
-		r.say.printf("Starting %s: %s", r.dir, what)
+		r.say.printf("Starting %s: %s; %s", r.dir, what, memoryLine(r.plan))
 		return push(r.exec)
 	}
 	rule, err := rule(r.cfg)
@@ -165,8 +174,10 @@ func (r *run) close() {
 	if r.exec != nil {
 		r.exec.Close()
 	}
-	if r.data != nil {
-		r.data.Close()
+	for _, ds := range []readers.Dataset{r.data, r.tests} {
+		if ds != nil {
+			ds.Close()
+		}
 	}
 	if r.log != nil {
 		r.log.Close()
