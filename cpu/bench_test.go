@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sort"
 	"testing"
 	"text/tabwriter"
@@ -91,9 +92,9 @@ func BenchmarkOperations(b *testing.B) {
 			for i, o := range ops[:e.Plan().Backward] {
 				sort.Float64s(seconds[i])
 				name := o.Kind.String()
-				for _, t := range append(o.In, o.Out...) {
-					if len(t.Shape) == 4 && t.Shape[0] == 128 {
-						name += fmt.Sprintf(" %dx%d", t.Shape[2], t.Shape[3])
+				for _, t := range append(slices.Clone(o.In), o.Out...) {
+					if len(t.Shape) == 4 && t.Shape[0] == batch.N {
+						name += fmt.Sprintf(" %d@%dx%d", t.Shape[1], t.Shape[2], t.Shape[3])
 						break
 					}
 				}
@@ -108,7 +109,7 @@ func BenchmarkOperations(b *testing.B) {
 				r.n++
 				r.ms += 1e3 * seconds[i][len(seconds[i])/2]
 				r.gflop += float64(o.FLOPs()) * 1e-9
-				for _, t := range append(o.In, o.Out...) {
+				for _, t := range append(slices.Clone(o.In), o.Out...) {
 					r.mb += float64(t.Bytes()) * 1e-6
 				}
 			}

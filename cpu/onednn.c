@@ -239,13 +239,14 @@ static int reorder(gt_engine *e, layout from, layout to, gt_primitive **p) {
 	return finish(e, pd, p);
 }
 
-int gt_cast(gt_engine *e, gt_window w, gt_primitive **p) {
-	slot from = SLOT, to = SLOT;
-	dnnl_dims_t dims = {w.n, w.c, w.h, w.w};
-	int s = describe(&from, 4, dims, dnnl_f32, dnnl_nchw);
-	if (!s) s = describe(&to, 4, dims, w.bf16 ? dnnl_bf16 : dnnl_f32, dnnl_nchw);
-	if (!s) s = reorder(e, of(&from), of(&to), p);
-	forget(&from), forget(&to);
+int gt_cast(gt_engine *e, gt_window w, int result, int from, int to, gt_primitive **p) {
+	slot a = SLOT, b = SLOT;
+	gt_window wa = w, wb = w;
+	wa.bf16 = from, wb.bf16 = to;
+	int s = result ? activation(e, &a, w.n, w.c_out, side(w.h, w), side(w.w, w), from) : source(e, &a, wa);
+	if (!s) s = result ? activation(e, &b, w.n, w.c_out, side(w.h, w), side(w.w, w), to) : source(e, &b, wb);
+	if (!s) s = reorder(e, of(&a), of(&b), p);
+	forget(&a), forget(&b);
 	return s;
 }
 

@@ -28,8 +28,9 @@ int gt_convolution(gt_engine *e, int what, gt_window w, gt_primitive **p);
 int gt_maxpool(gt_engine *e, int what, gt_window w, int training, gt_primitive **p);
 // A fully connected layer with plain float32 operands.
 int gt_dense(gt_engine *e, int what, int n, int in, int out, gt_primitive **p);
-// Plain [n][c][h][w] float32 to plain bfloat16.
-int gt_cast(gt_engine *e, gt_window w, gt_primitive **p);
+// The source of a convolution (result: 0) or its result (1) from the type `from` to the type `to`: 1 for bfloat16, 0 for
+// float32.
+int gt_cast(gt_engine *e, gt_window w, int result, int from, int to, gt_primitive **p);
 // Plain float32 weights to the layout of a convolution's weights, or such a gradient to plain (back). *p is NULL where the
 // layouts are the same.
 int gt_weights_reorder(gt_engine *e, gt_primitive *conv, gt_window w, int back, gt_primitive **p);
