@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gotrain/graph"
+	"gotrain/internal/splitmix"
 )
 
 // Initialize writes the first values of all tensors of a layout, of parameters or of statistics, into its arena; padding
@@ -44,30 +45,19 @@ func Initialize(layout *graph.Layout, seed int64, arena []float32) {
 	}
 }
 
-// random is SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014), started at the
-// FNV-1a hash of the name plus the mixed seed. It is our own, and its sequence part of what a seed means: no release of a
-// library may change the initial weights.
-type random uint64
+// random draws the values of one tensor.
+type random struct{ splitmix.Source }
 
+// newRandom starts at the FNV-1a hash of the name plus the mixed seed.
 func newRandom(seed int64, name string) *random {
-	s := random(seed)
-	mixed := s.next()
+	mixed := splitmix.Source(seed)
 	h := fnv.New64a()
 	h.Write([]byte(name))
-	r := random(h.Sum64() + mixed)
-	return &r
-}
-
-func (r *random) next() uint64 {
-	*r += 0x9e3779b97f4a7c15
-	z := uint64(*r)
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
+	return &random{splitmix.Source(h.Sum64() + mixed.Next())}
 }
 
 // unit is uniform in (0, 1): the middles of 2^52 equal parts, of which there is none at 0 for a logarithm to fall on.
-func (r *random) unit() float64 { return (float64(r.next()>>12) + 0.5) / (1 << 52) }
+func (r *random) unit() float64 { return (float64(r.Next()>>12) + 0.5) / (1 << 52) }
 
 // uniform fills values from (-bound, bound).
 func (r *random) uniform(values []float32, bound float64) {

@@ -8,11 +8,11 @@ type cursor struct {
 	pos     int64
 	sweep   int64   // whose order it is; -1: none yet
 	order   []int32 // [n]
-	shuffle Order
+	shuffle order
 }
 
 func newCursor(n int, cfg LoaderConfig) cursor {
-	return cursor{n: int64(n), cfg: cfg, pos: cfg.Start, sweep: -1, shuffle: Order{cfg.Seed, n}}
+	return cursor{n: int64(n), cfg: cfg, pos: cfg.Start, sweep: -1, shuffle: order{cfg.Seed, n}}
 }
 
 // next plans this worker's share of the next minibatch. It returns false at the end.
@@ -43,7 +43,7 @@ func (c *cursor) next(ds Dataset, m *Minibatch) bool {
 func (c *cursor) at(sweep, place int64) int32 {
 	if sweep != c.sweep {
 		if c.cfg.Shuffle {
-			c.order = c.shuffle.Sweep(sweep, c.order)
+			c.order = c.shuffle.sweep(sweep, c.order)
 		} else if c.sweep < 0 {
 			c.order = sequence(int(c.n), c.order)
 		}
