@@ -153,11 +153,18 @@ func sortedAt(sorted []int, v int) int {
 	return i
 }
 
+// maxSamples is how many samples can be counted, in float64 too.
+const maxSamples = 1 << 53
+
 func (k checker) learner() {
 	l := &k.c.Learner
 	if !l.LearningRatesPerMB.Set() && !l.LearningRatesPerSample.Set() && len(l.LearningRateSchedule) == 0 {
 		k.fail([]string{"learner.learningRatesPerMB", "learner.learningRatesPerSample", "learner.learningRateSchedule"},
 			"missing: write one of learningRatesPerMB, learningRatesPerSample and learningRateSchedule, such as learningRatesPerMB: 1.0*80:0.1*40:0.01")
+	}
+	if l.EpochSize > 0 && l.MaxEpochs > maxSamples/l.EpochSize {
+		k.fail([]string{"learner.epochSize", "learner.maxEpochs"}, "%d epochs of %d samples are more than 2^53 samples in all: lower one of the two",
+			l.MaxEpochs, l.EpochSize)
 	}
 	if l.Type == "momentumSGD" {
 		return

@@ -135,8 +135,9 @@ func distance(a, b string) int {
 	return row[len(y)]
 }
 
-// nearest returns the candidate that word was probably meant to be, or "".
-func nearest(word string, candidates []string) string {
+// Nearest returns the candidate that a misspelt word was probably meant to be,
+// or "". Commands and flags are matched as keys are.
+func Nearest(word string, candidates []string) string {
 	best, least := "", max(1, (len(word)+1)/3)
 	if len(word) > maxWord {
 		return ""

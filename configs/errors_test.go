@@ -123,6 +123,12 @@ func TestEveryErrorIsNamedWithItsPlaceAndItsRemedy(t *testing.T) {
 			"argument network={depth: 18, form: cifar}: network.depth: 18 is not a depth of the CIFAR form: the nearest are 14 and 20 (6n+2, the CIFAR form)"}},
 		{"depth 1000", good, []string{"network.depth=1000"}, []string{
 			"argument network.depth=1000: 1000 is not a depth of a ResNet: the nearest are 998 and 1004 (6n+2, the CIFAR form), 101 and 152 (the ImageNet form)"}},
+		{"momentum beside a type without it", good + "seed: 2\n", []string{"learner.momentumPerSample=0.5", "learner.type=sgd"}, []string{
+			"argument learner.momentumPerSample=0.5: type sgd has no momentum of this kind: write type: momentumSGD, or leave it out"}},
+		{"more samples than can be counted", head + "learner: {maxEpochs: 2147483647, learningRatesPerMB: 1, epochSize: 4194305}", nil, []string{
+			"c.yaml:3:68: learner.epochSize: 2147483647 epochs of 4194305 samples are more than 2^53 samples in all: lower one of the two"}},
+		{"a limit is written as an integer", good, []string{"reader.numClasses=0"}, []string{
+			"argument reader.numClasses=0: 0 is not auto or an integer from 1 to 16777216"}},
 		{"settings that do not go together, all at once", good, []string{"distributed.blockMomentum.blockSize=1000", "distributed.bits=1", "distributed.doubleBuffering=true", "network.batchNorm.sync=true", "learner.type=adam", "learner.useNAG=true", "learner.momentumPerMB=0.9", "device=cpu", "precision=tf32", "distributed.transport=nccl", "network.convolution=cudnn"}, []string{
 			"argument precision=tf32: tf32 is a format of GPUs, and device is cpu: write float32 or bfloat16, or device: cuda",
 			"argument network.convolution=cudnn: cudnn runs on cuda only, and device is cpu: write auto",

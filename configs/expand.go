@@ -162,7 +162,7 @@ func (x *expander) variable(name string, at use) (replaced, *Error) {
 		}
 		slices.Sort(defined)
 		hint := ""
-		if near := nearest(name, defined); near != "" {
+		if near := Nearest(name, defined); near != "" {
 			hint = "did you mean $" + near + "$? Else "
 		}
 		return replaced{}, errorf(at.pos, at.key, "$%s$ is not defined: %sadd %s to vars (%s)", name, hint, name, x.varsAt)

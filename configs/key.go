@@ -54,7 +54,7 @@ func (r *Range) String() string {
 	if r == nil {
 		return ""
 	}
-	low, high := formatFloat(r.Low), formatFloat(r.High)
+	low, high := formatLimit(r.Low), formatLimit(r.High)
 	switch {
 	case math.IsInf(r.High, 1) && r.LowOpen:
 		return " above " + low
@@ -66,6 +66,14 @@ func (r *Range) String() string {
 		return " from " + low + " to below " + high
 	}
 	return " from " + low + " to " + high
+}
+
+// formatLimit writes a whole number without an exponent: it may be the limit of an integer.
+func formatLimit(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return formatFloat(v)
 }
 
 func formatFloat(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -56,6 +56,31 @@ distributed: {warmStart: {samples: 5, mode: single}}
 	check("null for a section", c.Network.BatchNorm, BatchNorm{Epsilon: 1e-5, RunningUpdate: 0.1})
 }
 
+func TestALearnerWithoutMomentumPutsOutThatOfTheLayersBefore(t *testing.T) {
+	dir := write(t, map[string]string{
+		"a.yaml": good + "seed: 3\n",
+		"b.yaml": "extends: a\nlearner: {momentumPerSample: 0.99, useNAG: true}\n",
+		"c.yaml": "extends: b\nlearner: {type: adam}\n",
+	})
+	for _, c := range []struct {
+		file string
+		args []string
+	}{{"c.yaml", nil}, {"b.yaml", []string{"learner.type=sgd"}}} {
+		cfg, err := loadIn(dir, c.file, c.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l := cfg.Learner; l.MomentumPerMB.Set() || l.MomentumPerSample.Set() || l.UseNAG {
+			t.Errorf("%s %v: momentum is left: %+v", c.file, c.args, l)
+		}
+		again(t, cfg)
+	}
+	cfg, err := loadIn(dir, "c.yaml", "learner.type=momentumSGD", "learner.momentumPerSample=0.5")
+	if err != nil || cfg.Learner.MomentumPerSample.At(0) != 0.5 {
+		t.Errorf("a later layer's momentum is %v, %v", cfg.Learner.MomentumPerSample, err)
+	}
+}
+
 func TestScalarsFollowYAML12(t *testing.T) {
 	for text, want := range map[string]string{
 		"name: on":               "on",

@@ -9,17 +9,28 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
+// ofMomentum are the keys that mean nothing where learner.type has no momentum.
+var ofMomentum = []string{"learner.momentumPerMB", "learner.momentumPerSample", "learner.momentumAsTimeConstant", "learner.useNAG"}
+
 // merge lays the layers over one another: a mapping is merged key by key, a
-// list or schedule is replaced, a null resets what the layers before said, and
-// a key puts out the others of its group.
+// list or schedule is replaced, a null resets what the layers before said, a
+// key puts out the others of its group, and a learner without momentum puts out
+// the momentum that the layers before gave to another.
 func (l *loader) merge() *koanf.Koanf {
 	k := koanf.New(".")
-	chosen := map[string]string{} // by arguments, which are one layer
+	argued := map[string]bool{} // paths set by arguments, which are one layer
 	for i, c := range l.values {
 		for _, path := range c.nulls {
 			k.Delete(path)
 		}
 		layer := map[string]any{}
+		if v := c.values["learner.type"]; v != nil && v.Data != "momentumSGD" {
+			for _, path := range ofMomentum {
+				if !argued[path] {
+					k.Delete(path)
+				}
+			}
+		}
 		for _, path := range c.order {
 			v := c.values[path]
 			if v == nil {
@@ -27,13 +38,13 @@ func (l *loader) merge() *koanf.Koanf {
 			}
 			key := schema.byPath[strings.ToLower(path)]
 			for _, other := range schema.group(key) {
-				if l.sources[i].literal && chosen[key.Group] == other.Path {
+				if l.sources[i].literal && argued[other.Path] {
 					l.fail(v.Origin, path, other.Path+" is an argument too, and only one of the two can be set: keep one")
 				}
 				k.Delete(other.Path)
 			}
 			if l.sources[i].literal {
-				chosen[key.Group] = path
+				argued[path] = true
 			}
 			layer[path] = v
 		}

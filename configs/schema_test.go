@@ -76,7 +76,7 @@ func TestNearestWords(t *testing.T) {
 		{"minibachSize", "minibatchSize"}, {"MINIBATCHSIZE", "minibatchSize"}, {"minibatchsiez", "minibatchSize"},
 		{"epoch", ""}, {"zzz", ""}, {"", ""}, {strings.Repeat("a", 1000), ""}, {"keeep", "keep"},
 	} {
-		if got := nearest(test.word, []string{"minibatchSize", "maxEpochs", "keep"}); got != test.want {
+		if got := Nearest(test.word, []string{"minibatchSize", "maxEpochs", "keep"}); got != test.want {
 			t.Errorf("%s: %q, not %q", test.word, got, test.want)
 		}
 	}

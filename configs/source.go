@@ -145,7 +145,7 @@ func (l *loader) openShipped(name string) (*source, error) {
 
 func whatShips(name string) string {
 	names := Shipped()
-	if near := nearest(strings.TrimSuffix(name, ".yaml"), names); near != "" {
+	if near := Nearest(strings.TrimSuffix(name, ".yaml"), names); near != "" {
 		return "did you mean " + near + ", which ships?"
 	}
 	return "the configurations that ship are " + listed(names, "and")

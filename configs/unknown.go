@@ -34,7 +34,7 @@ func (d *decoder) suggest(name, section string) string {
 		}
 	}
 	known := d.table.names(section)
-	if near := nearest(name, known); near != "" && len(same) == 0 {
+	if near := Nearest(name, known); near != "" && len(same) == 0 {
 		d.bad[join(section, near)] = true
 		return "did you mean " + near + "?"
 	}
@@ -43,7 +43,7 @@ func (d *decoder) suggest(name, section string) string {
 		for _, k := range d.table.keys {
 			last = append(last, lastName(k.Path))
 		}
-		if near := nearest(name, last); near != "" {
+		if near := Nearest(name, last); near != "" {
 			same = append(same, d.table.keys[slices.Index(last, near)].Path)
 		}
 	}

@@ -101,7 +101,7 @@ func (d *decoder) text(key *Key, path string, n *yaml.Node, s scalar) (any, bool
 				return v, true
 			}
 		}
-		hint := nearest(s.text, key.Values)
+		hint := Nearest(s.text, key.Values)
 		if hint != "" {
 			hint = "did you mean " + hint + "?"
 		}

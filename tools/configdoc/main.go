@@ -25,7 +25,8 @@ replaced.
 
 Layers, each over those before: the defaults; the files of `+"`extends`"+`; the file; arguments `+"`key=value`"+`. A mapping is merged
 key by key, a list or schedule replaces the one before, `+"`null`"+` brings the default back. Of keys that exclude one another,
-"one of the rate keys" for instance, a later layer's choice puts out an earlier one's.
+"one of the rate keys" for instance, a later layer's choice puts out an earlier one's, and a learner type without momentum
+puts out the momentum of the layers before.
 
 `+"`$name$`"+` stands for a value of `+"`vars`"+` or any scalar at the top of the file, `+"`${NAME}`"+` for a variable of the environment,
 `+"`${NAME:-default}`"+` for it or the default, `+"`$$`"+` for a dollar sign. A relative path is relative to the file that holds it, in an
