@@ -35,7 +35,7 @@ func BenchmarkStep(b *testing.B) {
 						if _, err := e.Gradients(batch, nil); err != nil {
 							b.Fatal(err)
 						}
-						if err := e.Update(graph.Update{Rule: graph.Momentum, Rate: 1e-3, Momentum: 0.9, Gain: 1, Scale: 1}); err != nil {
+						if err := e.Update(graph.Update{Rule: graph.Momentum, Rate: 1e-3, Momentum: 0.9, Gain: 1}); err != nil {
 							b.Fatal(err)
 						}
 					}

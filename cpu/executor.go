@@ -11,6 +11,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"unsafe"
 
@@ -175,12 +176,12 @@ func (e *Executor) Pull(graph.Arena) error { return nil }
 // Push does nothing.
 func (e *Executor) Push(graph.Arena) error { return nil }
 
-// load copies a batch to where the program reads it.
+// load copies a batch to where the program reads it; the loss takes its labels for indices.
 func (p *program) load(b *graph.Batch) error {
-	in := p.plan.Inputs
-	if len(b.Images) < in.Images.Shape.Values() || len(b.Labels) < b.N || len(b.Weights) < b.N {
-		return fmt.Errorf("a batch of %d samples has %d values, %d labels and %d weights", b.N, len(b.Images), len(b.Labels), len(b.Weights))
+	if err := p.plan.Fits(b); err != nil {
+		return err
 	}
+	in := p.plan.Inputs
 	C.memcpy(p.address(in.Images), unsafe.Pointer(&b.Images[0]), C.size_t(in.Images.Bytes()))
 	C.memcpy(p.address(in.Labels), unsafe.Pointer(&b.Labels[0]), C.size_t(in.Labels.Bytes()))
 	C.memcpy(p.address(in.Weights), unsafe.Pointer(&b.Weights[0]), C.size_t(in.Weights.Bytes()))
@@ -197,17 +198,22 @@ func (e *Executor) metrics(b *graph.Batch) graph.Metrics {
 	return m
 }
 
+// Step runs a training step.
+func (e *Executor) Step(b *graph.Batch, u graph.Update, x graph.Exchange) (graph.Result, error) {
+	return graph.StepInParts(e, b, u, x)
+}
+
 // Gradients runs the forward and the backward pass.
-func (e *Executor) Gradients(b *graph.Batch, ready func(graph.Bucket)) (graph.Metrics, error) {
+func (e *Executor) Gradients(b *graph.Batch, ready func(graph.Bucket, graph.Metrics)) (graph.Metrics, error) {
 	return e.gradients(b, ready, nil)
 }
 
-func (e *Executor) gradients(b *graph.Batch, ready func(graph.Bucket), seconds []float64) (m graph.Metrics, err error) {
+func (e *Executor) gradients(b *graph.Batch, ready func(graph.Bucket, graph.Metrics), seconds []float64) (m graph.Metrics, err error) {
 	if b.N == 0 {
 		clear(e.Arena(graph.Gradients))
 		for _, bucket := range e.plan.Buckets {
 			if ready != nil {
-				ready(bucket)
+				ready(bucket, m)
 			}
 		}
 		return m, nil
@@ -228,7 +234,7 @@ func (e *Executor) gradients(b *graph.Batch, ready func(graph.Bucket), seconds [
 				to := p.start[bucket.Ready]
 				p.run(from, to, seconds)
 				from = to
-				ready(bucket)
+				ready(bucket, e.metrics(b)) // the forward pass, which left them, is behind every bucket
 			}
 		}
 		m = e.metrics(b)
@@ -249,13 +255,21 @@ func (e *Executor) SumSquares() (sum float64, err error) {
 
 // Update applies the learner's rule to the parameters.
 func (e *Executor) Update(u graph.Update) error {
+	scale := C.float(1)
+	if u.Clip > 0 {
+		squares, err := e.SumSquares()
+		if err != nil {
+			return err
+		}
+		scale = C.float(u.Scale(math.Sqrt(squares)))
+	}
 	arena := func(a graph.Arena) *C.float { return (*C.float)(e.arenas[a].at) }
 	n, threads := C.size_t(e.plan.Parameters.Size), C.int(e.options.Threads)
 	return e.do(func() error {
 		switch u.Rule {
 		case graph.SGD, graph.Momentum:
 			a := C.gt_sgd{n: n, threads: threads, rate: C.float(u.Rate), momentum: C.float(u.Momentum), gain: C.float(u.Gain),
-				l2: C.float(u.L2), scale: C.float(u.Scale), w: arena(graph.Parameters), g: arena(graph.Gradients)}
+				l2: C.float(u.L2), scale: scale, w: arena(graph.Parameters), g: arena(graph.Gradients)}
 			if u.Rule == graph.Momentum {
 				a.m = arena(graph.FirstMoment)
 			}
@@ -265,7 +279,7 @@ func (e *Executor) Update(u graph.Update) error {
 			C.gt_sgd_update(&a)
 		case graph.Adam:
 			a := C.gt_adam{n: n, threads: threads, rate: C.float(u.Rate), beta1: C.float(u.Beta1), beta2: C.float(u.Beta2),
-				epsilon: C.float(u.Epsilon), l2: C.float(u.L2), scale: C.float(u.Scale), bias1: C.float(bias(u.Beta1, u.Step)),
+				epsilon: C.float(u.Epsilon), gain: C.float(u.Gain), l2: C.float(u.L2), scale: scale, bias1: C.float(bias(u.Beta1, u.Step)),
 				bias2: C.float(bias(u.Beta2, u.Step)), w: arena(graph.Parameters), m: arena(graph.FirstMoment),
 				v: arena(graph.SecondMoment), g: arena(graph.Gradients)}
 			C.gt_adam_update(&a)

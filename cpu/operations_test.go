@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"gotrain/cpu"
@@ -12,63 +13,60 @@ import (
 )
 
 // body is the middle of a small network: what is under test, between a first convolution and the pooling.
-type body func(g *graph.Graph, x *graph.Tensor) *graph.Tensor
+type body func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor
 
-var norm = graph.Norm{Epsilon: 1e-5, Update: 0.1}
-
-// operations are the bodies, each with the channels that it starts from.
+// operations are the bodies, each with the channels that it starts from and how many convolutions of it Winograd's method can
+// do.
 var operations = []struct {
 	name     string
 	channels int
+	winograd int
 	body     body
 }{
-	{"conv 3x3", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Conv("c", x, 32, 3, 1, 1) }},
-	{"conv 3x3 wide", 64, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Conv("c", x, 48, 3, 1, 1) }},
-	{"conv 3x3 stride 2", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Conv("c", x, 32, 3, 2, 1) }},
-	{"conv 1x1", 32, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Conv("c", x, 16, 1, 1, 0) }},
-	{"conv 1x1 stride 2", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Conv("c", x, 32, 1, 2, 0) }},
-	{"conv 7x7 stride 2", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Conv("c", x, 16, 7, 2, 3) }},
-	{"batch norm", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor {
-		return g.BatchNorm("b", g.Conv("c", x, 16, 1, 1, 0), g2(g))
+	{"conv 3x3", 16, 1, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor { return g.Conv("c", x, 32, 3, 1, 1) }},
+	{"conv 3x3 wide", 64, 1, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor { return g.Conv("c", x, 48, 3, 1, 1) }},
+	{"conv 3x3 stride 2", 16, 0, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor { return g.Conv("c", x, 32, 3, 2, 1) }},
+	{"conv 1x1", 32, 0, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor { return g.Conv("c", x, 16, 1, 1, 0) }},
+	{"conv 1x1 stride 2", 16, 0, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor { return g.Conv("c", x, 32, 1, 2, 0) }},
+	{"conv 7x7 stride 2", 16, 0, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor { return g.Conv("c", x, 16, 7, 2, 3) }},
+	{"batch norm", 16, 0, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor {
+		return g.BatchNorm("b", g.Conv("c", x, 16, 1, 1, 0), n)
 	}},
-	{"batch norm, relu", 48, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor {
-		return g.ReLU("r", g.BatchNorm("b", g.Conv("c", x, 48, 1, 1, 0), g2(g)))
+	{"batch norm, relu", 48, 0, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor {
+		return g.ReLU("r", g.BatchNorm("b", g.Conv("c", x, 48, 1, 1, 0), n))
 	}},
-	{"batch norm, add, relu", 32, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor {
-		return g.ReLU("r", g.Add("a", g.BatchNorm("b", g.Conv("c", x, 32, 3, 1, 1), g2(g)), x))
+	{"batch norm, add, relu", 32, 1, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor {
+		return g.ReLU("r", g.Add("a", g.BatchNorm("b", g.Conv("c", x, 32, 3, 1, 1), n), x))
 	}},
-	{"batch norm, add", 32, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor {
-		return g.Add("a", g.BatchNorm("b", g.Conv("c", x, 32, 1, 1, 0), g2(g)), x)
+	{"batch norm, add", 32, 0, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor {
+		return g.Add("a", g.BatchNorm("b", g.Conv("c", x, 32, 1, 1, 0), n), x)
 	}},
-	{"two residual blocks", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor {
+	{"two residual blocks", 16, 4, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor {
 		for i := range 2 {
-			n := fmt.Sprint("block", i)
-			y := g.ReLU(n+".r1", g.BatchNorm(n+".b1", g.Conv(n+".c1", x, 16, 3, 1, 1), g2(g)))
-			x = g.ReLU(n+".r2", g.Add(n+".a", g.BatchNorm(n+".b2", g.Conv(n+".c2", y, 16, 3, 1, 1), g2(g)), x))
+			name := fmt.Sprint("block", i)
+			y := g.ReLU(name+".r1", g.BatchNorm(name+".b1", g.Conv(name+".c1", x, 16, 3, 1, 1), n))
+			x = g.ReLU(name+".r2", g.Add(name+".a", g.BatchNorm(name+".b2", g.Conv(name+".c2", y, 16, 3, 1, 1), n), x))
 		}
 		return x
 	}},
-	{"relu", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.ReLU("r", x) }},
-	{"add", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Add("a", g.ReLU("r", x), x) }},
-	{"subsample", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.Subsample("s", x, 48, 2) }},
-	{"max pool", 16, func(g *graph.Graph, x *graph.Tensor) *graph.Tensor { return g.MaxPool("p", x, 3, 2, 1) }},
+	{"relu", 16, 0, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor { return g.ReLU("r", x) }},
+	{"add", 16, 0, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor {
+		return g.Add("a", g.ReLU("r", x), x)
+	}},
+	{"subsample", 16, 0, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor { return g.Subsample("s", x, 48, 2) }},
+	{"max pool", 16, 0, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor { return g.MaxPool("p", x, 3, 2, 1) }},
 }
-
-// g2 is the setting of batch norm for the graph that is being built: inference graphs are marked by a missing update.
-func g2(*graph.Graph) graph.Norm { return current }
-
-var current = norm
 
 // source compiles the network around a body.
 func source(b body, channels, in, h, w int, precision graph.DType, o graph.Options) graph.Source {
 	return func(samples int, inference bool) (*graph.Plan, error) {
-		current = norm
-		current.Inference, o.Inference = inference, inference
+		n := graph.Norm{Epsilon: 1e-5, Update: 0.1, Inference: inference}
+		o.Inference = inference
 		g := graph.New(precision)
 		inputs := g.Inputs(samples, in, h, w)
-		x := b(g, g.ReLU("firstReLU", g.BatchNorm("firstNorm", g.Conv("first", inputs.Images, channels, 3, 1, 1), current)))
+		x := b(g, g.ReLU("firstReLU", g.BatchNorm("firstNorm", g.Conv("first", inputs.Images, channels, 3, 1, 1), n)), n)
 		if x.DType != precision { // a convolution's result
-			x = g.BatchNorm("lastNorm", x, current)
+			x = g.BatchNorm("lastNorm", x, n)
 		}
 		g.Loss(g.Dense("fc", g.GlobalAveragePool("pool", x), 5), inputs)
 		return graph.Compile(g, o)
@@ -143,27 +141,39 @@ func TestOperations(t *testing.T) {
 		{"float32 portable", graph.Float32, cpu.Options{ISA: "portable"}, false, 1e-5},
 		{"bfloat16", graph.BFloat16, cpu.Options{}, false, 0.3},
 		{"bfloat16 unfused", graph.BFloat16, cpu.Options{Direct: true}, true, 0.3},
+		{"bfloat16 avx512", graph.BFloat16, cpu.Options{ISA: "avx512"}, false, 0.3},
+		{"bfloat16 avx2", graph.BFloat16, cpu.Options{ISA: "avx2"}, false, 0.3},
+		{"bfloat16 portable", graph.BFloat16, cpu.Options{ISA: "portable"}, false, 0.3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for k, o := range operations {
 				t.Run(o.name, func(t *testing.T) {
 					rng := rand.New(rand.NewPCG(uint64(k), 7))
-					for range 2 {
-						n, in, h, w := 2+rng.IntN(4), 1+rng.IntN(4), 5+rng.IntN(9), 5+rng.IntN(9)
+					try := func(n, h, w int) (fast *cpu.Executor) {
+						in := 1 + rng.IntN(4)
+						t.Logf("%d images of %dx%dx%d", n, in, h, w)
 						src := source(o.body, o.channels, in, h, w, c.precision, graph.Options{NoFusion: c.noFusion, BucketBytes: 1 << 12})
 						c.options.Batch = n
-						fast, err := cpu.New(src, c.options)
-						if err != nil {
-							t.Fatal(err)
-						}
-						defer fast.Close()
+						fast = open(t, src, c.options)
 						slow, err := reference.New(src)
 						if err != nil {
 							t.Fatal(err)
 						}
-						t.Logf("%d images of %dx%dx%d", n, in, h, w)
 						compare(t, rng, fast, slow, randomBatch(rng, n, in, h, w, 5), c.limit)
 						compare(t, rng, fast, slow, randomBatch(rng, n+1, in, h, w, 5), c.limit)
+						return fast
+					}
+					try(2+rng.IntN(4), 5+rng.IntN(9), 5+rng.IntN(9))
+					if o.winograd == 0 {
+						return
+					}
+					// Enough tiles, and not much of them outside of the images.
+					n, want := 16+rng.IntN(3), o.winograd
+					if c.options.Direct {
+						want = 0
+					}
+					if got := try(n, 7+rng.IntN(2), 7+rng.IntN(2)).Winograd(n + 1); len(got) != 3*want {
+						t.Errorf("Winograd's method does %d of %d convolutions and gradients: %v", len(got), 3*want, got)
 					}
 				})
 			}
@@ -171,6 +181,30 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// open returns an executor, or skips the test where the machine lacks what it asks for.
+func open(t *testing.T, source graph.Source, o cpu.Options) *cpu.Executor {
+	t.Helper()
+	e, err := cpu.New(source, o)
+	if err != nil {
+		if err.Error() == fmt.Sprintf("this machine has no kernels for %q", o.ISA) {
+			t.Skip(err)
+		}
+		if isa := cpu.Describe().ISA; strings.Contains(err.Error(), "not supported on this machine") && !strings.HasPrefix(isa, "AVX-512") && isa != "AMX" {
+			t.Skipf("oneDNN has %s only: %v", isa, err)
+		}
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// executor is what the executors of host memory have in common.
+type executor interface {
+	graph.Executor
+	graph.Parts
+}
+
+// compare runs an evaluation and a training step on both executors, from the same random values.
 func compare(t *testing.T, rng *rand.Rand, fast *cpu.Executor, slow *reference.Executor, b *graph.Batch, limit float64) {
 	t.Helper()
 	parameters, statistics := fast.Layouts()
@@ -181,12 +215,15 @@ func compare(t *testing.T, rng *rand.Rand, fast *cpu.Executor, slow *reference.E
 	logits := [2][]float32{make([]float32, b.N*5), make([]float32, b.N*5)}
 	var evaluated, trained [2]graph.Metrics
 	next := 0
-	for i, e := range []graph.Executor{fast, slow} {
+	for i, e := range []interface {
+		graph.Executor
+		graph.Parts
+	}{fast, slow} {
 		var err error
 		if evaluated[i], err = e.Evaluate(b, logits[i]); err != nil {
 			t.Fatal(err)
 		}
-		if trained[i], err = e.Gradients(b, func(b graph.Bucket) {
+		if trained[i], err = e.Gradients(b, func(b graph.Bucket, _ graph.Metrics) {
 			if i == 0 && b.Begin != next {
 				t.Errorf("bucket [%d, %d) came when the gradients before %d were final", b.Begin, b.End, next)
 			}

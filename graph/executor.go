@@ -1,5 +1,7 @@
 package graph
 
+import "math"
+
 // Executor runs plans of one network for one worker. Its methods are called from one goroutine at a time.
 type Executor interface {
 	// Layouts returns the order of the parameters (and of all that is laid out as they are) and of the statistics.
@@ -11,21 +13,75 @@ type Executor interface {
 	Pull(a Arena) error
 	Push(a Arena) error
 
-	// Gradients runs the forward and the backward pass and leaves the gradients in their arena. Where ready is not nil, it
-	// is called with each bucket, in order, as soon as the bucket is final and before the backward pass goes on; it must
-	// not wait for the exchange. A batch with N = 0 leaves zero gradients, and calls ready just the same.
-	Gradients(b *Batch, ready func(Bucket)) (Metrics, error)
+	// Step runs one training step: the forward and the backward pass, the exchange of gradients, and the update. Where the
+	// loss or the gradient's norm is not finite, nothing is updated. After it, the gradient arena holds the gradient that was
+	// used. A batch with N = 0 adds nothing to the gradient, and takes part in the exchange just the same.
+	Step(b *Batch, u Update, x Exchange) (Result, error)
+
+	// Evaluate runs the forward pass with the running statistics. logits, where not nil, receives [N][classes] values.
+	Evaluate(b *Batch, logits []float32) (Metrics, error)
+
+	Close() error
+}
+
+// Exchange aggregates the gradients of several workers while the backward pass runs; nil stands for one worker alone. Its
+// methods are called from the goroutine that runs the step.
+type Exchange interface {
+	// Ready hands a bucket over whose gradients are final, in the order of the buckets, with the metrics of the worker's
+	// share, which travel with it. It must not wait for other workers: the backward pass goes on when it returns.
+	Ready(b Bucket, m Metrics)
+
+	// Wait returns when the gradient arena holds the aggregate, with the metrics of all workers together.
+	Wait() (Metrics, error)
+}
+
+// Result is what a step found.
+type Result struct {
+	Metrics         // of all workers
+	Norm    float64 // of the aggregated gradient, before clipping and L2
+}
+
+// Finite says whether the step was one to take.
+func (r Result) Finite() bool {
+	sum := r.Norm + r.Loss
+	return !math.IsNaN(sum) && !math.IsInf(sum, 0)
+}
+
+// Parts are the pieces of a step, of an executor whose arenas lie in host memory.
+type Parts interface {
+	// Gradients runs the forward and the backward pass and leaves the gradients in their arena. Where ready is not nil, it is
+	// called as Exchange.Ready is.
+	Gradients(b *Batch, ready func(Bucket, Metrics)) (Metrics, error)
 
 	// SumSquares is the squared norm of the whole gradient arena; not finite where a gradient is not.
 	SumSquares() (float64, error)
 
 	// Update applies the learner's rule to the parameters.
 	Update(u Update) error
+}
 
-	// Evaluate runs the forward pass with the running statistics. logits, where not nil, receives [N][classes] values.
-	Evaluate(b *Batch, logits []float32) (Metrics, error)
-
-	Close() error
+// StepInParts is Executor.Step made of its parts.
+func StepInParts(p Parts, b *Batch, u Update, x Exchange) (r Result, err error) {
+	var ready func(Bucket, Metrics)
+	if x != nil {
+		ready = x.Ready
+	}
+	if r.Metrics, err = p.Gradients(b, ready); err != nil {
+		return r, err
+	}
+	if x != nil {
+		if r.Metrics, err = x.Wait(); err != nil {
+			return r, err
+		}
+	}
+	squares, err := p.SumSquares()
+	if err != nil {
+		return r, err
+	}
+	if r.Norm = math.Sqrt(squares); !r.Finite() {
+		return r, nil
+	}
+	return r, p.Update(u)
 }
 
 // Source compiles the plan for a number of samples; executors call it once for each number that they meet.

@@ -67,20 +67,18 @@ func count(set ...bool) (n int) {
 	return n
 }
 
-// NeedsNorm says whether Update uses its gradNorm, which costs a pass over the gradient.
-func (l *Learner) NeedsNorm() bool { return l.cfg.GradientClippingNorm > 0 }
+// Rule is the rule of all updates.
+func (l *Learner) Rule() graph.Rule { return l.rule }
 
-// Update gives the update for the minibatch at p. gradNorm is the Euclidean norm of the whole aggregated gradient, before
-// L2; it only matters where NeedsNorm. A norm that is not finite is not clipped: such a gradient is no step to take, and
-// who trains stops on it.
-func (l *Learner) Update(p Position, gradNorm float64) graph.Update {
+// Update gives the update for the minibatch at p.
+func (l *Learner) Update(p Position) graph.Update {
 	u := graph.Update{
-		Rule:  l.rule,
-		Rate:  float32(l.Rate(p)),
-		Gain:  1,
-		L2:    float32(l.cfg.L2RegWeight),
-		Scale: float32(l.scale(gradNorm)),
-		Step:  p.Step + 1,
+		Rule: l.rule,
+		Rate: float32(l.Rate(p)),
+		Gain: 1,
+		L2:   float32(l.cfg.L2RegWeight),
+		Clip: float32(l.cfg.GradientClippingNorm),
+		Step: p.Step + 1,
 	}
 	switch l.rule {
 	case graph.Momentum:
@@ -93,14 +91,6 @@ func (l *Learner) Update(p Position, gradNorm float64) graph.Update {
 		u.Beta1, u.Beta2, u.Epsilon = float32(l.cfg.Beta1), float32(l.cfg.Beta2), float32(l.cfg.Epsilon)
 	}
 	return u
-}
-
-// scale is the factor that brings a gradient down to the greatest norm allowed.
-func (l *Learner) scale(gradNorm float64) float64 {
-	if limit := l.cfg.GradientClippingNorm; limit > 0 && gradNorm > limit && !math.IsInf(gradNorm, 1) {
-		return limit / gradNorm
-	}
-	return 1
 }
 
 // Rate is the learning rate of the minibatch at p, for the gradient of its mean loss.

@@ -123,35 +123,25 @@ func TestUpdateCarriesTheRulesNumbers(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		cfg  configs.Learner
-		norm float64
 		want graph.Update
 	}{
-		{"sgd ignores momentum", configs.Learner{Type: "sgd", UnitGain: true, UseNAG: true, MomentumPerMB: always(0.9), L2RegWeight: 1e-4}, 3,
-			graph.Update{Rule: graph.SGD, Rate: 0.1, Gain: 1, L2: 1e-4, Scale: 1, Step: 42}},
-		{"unit gain", configs.Learner{Type: "momentumSGD", UnitGain: true, MomentumPerMB: always(0.9)}, 3,
-			graph.Update{Rule: graph.Momentum, Rate: 0.1, Momentum: 0.9, Gain: 0.1, Scale: 1, Step: 42}},
-		{"unit gain follows the count", configs.Learner{Type: "momentumSGD", UnitGain: true, MomentumAsTimeConstant: always(200)}, 3,
-			graph.Update{Rule: graph.Momentum, Rate: 0.1, Momentum: 0.60653067, Gain: 0.39346933, Scale: 1, Step: 42}},
-		{"classic with Nesterov", configs.Learner{Type: "momentumSGD", UseNAG: true, MomentumPerMB: always(0.9)}, 3,
-			graph.Update{Rule: graph.Momentum, Rate: 0.1, Momentum: 0.9, Gain: 1, Nesterov: true, Scale: 1, Step: 42}},
-		{"adam", configs.Learner{Type: "adam", UnitGain: true, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}, 3,
-			graph.Update{Rule: graph.Adam, Rate: 0.1, Gain: 1, Scale: 1, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Step: 42}},
-		{"clipped", configs.Learner{Type: "sgd", GradientClippingNorm: 0.5}, 2,
-			graph.Update{Rule: graph.SGD, Rate: 0.1, Gain: 1, Scale: 0.25, Step: 42}},
-		{"at the limit", configs.Learner{Type: "sgd", GradientClippingNorm: 2}, 2,
-			graph.Update{Rule: graph.SGD, Rate: 0.1, Gain: 1, Scale: 1, Step: 42}},
-		{"not a number", configs.Learner{Type: "sgd", GradientClippingNorm: 2}, math.NaN(),
-			graph.Update{Rule: graph.SGD, Rate: 0.1, Gain: 1, Scale: 1, Step: 42}},
-		{"infinite", configs.Learner{Type: "sgd", GradientClippingNorm: 2}, math.Inf(1),
-			graph.Update{Rule: graph.SGD, Rate: 0.1, Gain: 1, Scale: 1, Step: 42}},
+		{"sgd ignores momentum", configs.Learner{Type: "sgd", UnitGain: true, UseNAG: true, MomentumPerMB: always(0.9), L2RegWeight: 1e-4},
+			graph.Update{Rule: graph.SGD, Rate: 0.1, Gain: 1, L2: 1e-4, Step: 42}},
+		{"unit gain", configs.Learner{Type: "momentumSGD", UnitGain: true, MomentumPerMB: always(0.9)},
+			graph.Update{Rule: graph.Momentum, Rate: 0.1, Momentum: 0.9, Gain: 0.1, Step: 42}},
+		{"unit gain follows the count", configs.Learner{Type: "momentumSGD", UnitGain: true, MomentumAsTimeConstant: always(200)},
+			graph.Update{Rule: graph.Momentum, Rate: 0.1, Momentum: 0.60653067, Gain: 0.39346933, Step: 42}},
+		{"classic with Nesterov", configs.Learner{Type: "momentumSGD", UseNAG: true, MomentumPerMB: always(0.9)},
+			graph.Update{Rule: graph.Momentum, Rate: 0.1, Momentum: 0.9, Gain: 1, Nesterov: true, Step: 42}},
+		{"adam", configs.Learner{Type: "adam", UnitGain: true, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8},
+			graph.Update{Rule: graph.Adam, Rate: 0.1, Gain: 1, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8, Step: 42}},
+		{"clipped", configs.Learner{Type: "sgd", GradientClippingNorm: 0.5},
+			graph.Update{Rule: graph.SGD, Rate: 0.1, Gain: 1, Clip: 0.5, Step: 42}},
 	} {
 		c.cfg.LearningRatesPerMB = cntk
 		l := learner(t, c.cfg)
-		if got := l.Update(at, c.norm); got != c.want {
+		if got := l.Update(at); got != c.want {
 			t.Errorf("%s:\n got %+v\nwant %+v", c.name, got, c.want)
-		}
-		if l.NeedsNorm() != (c.cfg.GradientClippingNorm > 0) {
-			t.Errorf("%s: NeedsNorm is %v", c.name, l.NeedsNorm())
 		}
 	}
 }
@@ -159,7 +149,7 @@ func TestUpdateCarriesTheRulesNumbers(t *testing.T) {
 // apply is graph.Update's comment for one parameter.
 func apply(u graph.Update, w, g float64, m, v *float64) float64 {
 	rate, momentum := float64(u.Rate), float64(u.Momentum)
-	d := (g*float64(u.Scale) + float64(u.L2)*w) * float64(u.Gain)
+	d := (g*float64(u.Scale(math.Abs(g))) + float64(u.L2)*w) * float64(u.Gain)
 	switch u.Rule {
 	case graph.SGD:
 		return w - rate*d
@@ -183,7 +173,7 @@ func train(t *testing.T, cfg configs.Learner) []float64 {
 	var m, v float64
 	w, path := 1.0, []float64{}
 	for step, g := range []float64{0.5, -1, 2} {
-		u := l.Update(Position{Samples: int64(step) * 100, Count: 100, Step: int64(step)}, math.Abs(g))
+		u := l.Update(Position{Samples: int64(step) * 100, Count: 100, Step: int64(step)})
 		w = apply(u, w, g, &m, &v)
 		path = append(path, w)
 	}

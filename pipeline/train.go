@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"time"
 
-	"gotrain/configs"
 	"gotrain/graph"
 	"gotrain/learners"
 	"gotrain/readers"
@@ -32,27 +30,13 @@ type hook struct {
 	run  func(*Step) error
 }
 
-// rule is the update rule of a configuration.
-func rule(cfg *configs.Config) (graph.Rule, error) {
-	r, ok := map[string]graph.Rule{"sgd": graph.SGD, "momentumSGD": graph.Momentum, "adam": graph.Adam}[cfg.Learner.Type]
-	if !ok {
-		return 0, usage("learner.type: %s is no rule", cfg.Learner.Type)
-	}
-	return r, nil
-}
-
 // train trains from where the state stands to the last epoch, and writes the model.
 func (r *run) train(ctx context.Context) error {
-	epochSize := r.cfg.Learner.EpochSize
-	if epochSize == 0 {
-		epochSize = r.data.Len()
-	}
-	learner, err := learners.New(r.cfg.Learner, epochSize)
-	if err != nil {
-		return err
-	}
-	total := int64(epochSize) * int64(r.cfg.Learner.MaxEpochs)
+	total := int64(r.epoch) * int64(r.cfg.Learner.MaxEpochs)
 	if r.state.Samples < total {
+		if err := r.store.RemoveRunFile(modelPart); err != nil { // one of fewer epochs would outlast this training
+			return err
+		}
 		loader, err := readers.NewLoader(r.data, readers.LoaderConfig{Seed: r.cfg.Seed, MinibatchSize: r.cfg.Learner.MinibatchSize,
 			EpochSize: r.cfg.Learner.EpochSize, Start: r.state.Samples, End: total, Shuffle: r.cfg.Reader.Randomize,
 			Prefetch: r.cfg.Reader.Prefetch, Decoders: r.cfg.Reader.Workers})
@@ -62,7 +46,7 @@ func (r *run) train(ctx context.Context) error {
 		defer loader.Close()
 		r.say.start(total, r.state.Samples)
 		defer r.say.stop()
-		if err := r.loop(ctx, loader, learner, epochSize); err != nil {
+		if err := r.loop(ctx, loader); err != nil {
 			return err
 		}
 		r.say.stop()
@@ -74,8 +58,8 @@ func (r *run) train(ctx context.Context) error {
 }
 
 // loop makes steps until the loader ends.
-func (r *run) loop(ctx context.Context, loader *readers.Loader, learner *learners.Learner, epochSize int) error {
-	minibatches := (epochSize + r.cfg.Learner.MinibatchSize - 1) / r.cfg.Learner.MinibatchSize
+func (r *run) loop(ctx context.Context, loader *readers.Loader) error {
+	minibatches := (r.epoch + r.cfg.Learner.MinibatchSize - 1) / r.cfg.Learner.MinibatchSize
 	hooks := r.hooks(ctx, loader)
 	r.shown = time.Now()
 	start, before := time.Now(), time.Duration(r.state.Seconds*float64(time.Second))
@@ -87,7 +71,7 @@ func (r *run) loop(ctx context.Context, loader *readers.Loader, learner *learner
 		if err != nil {
 			return fmt.Errorf("epoch %d, minibatch %d: %w", r.state.Epoch+1, r.state.Batch+1, err)
 		}
-		s, err := r.step(mb, learner, epochSize)
+		s, err := r.step(mb, r.learner, r.epoch)
 		if err != nil {
 			return err
 		}
@@ -113,24 +97,19 @@ func (r *run) loop(ctx context.Context, loader *readers.Loader, learner *learner
 	}
 }
 
-// step computes the gradient of one minibatch and updates the parameters with it, unless it is not finite.
+// step trains on one minibatch, unless its gradient is not finite.
 func (r *run) step(mb *readers.Minibatch, learner *learners.Learner, epochSize int) (*Step, error) {
 	at := learners.Position{Epoch: mb.Epoch, Samples: mb.Position - int64(mb.Count) - int64(mb.Epoch)*int64(epochSize), Step: r.state.Step, Count: mb.Count}
-	s := &Step{Minibatch: mb}
-	var err error
-	if s.Metrics, err = r.exec.Gradients(&mb.Batch, nil); err != nil {
-		return nil, err
-	}
-	squares, err := r.exec.SumSquares()
+	s := &Step{Minibatch: mb, Update: learner.Update(at)}
+	result, err := r.exec.Step(&mb.Batch, s.Update, nil)
 	if err != nil {
 		return nil, err
 	}
-	s.Norm = math.Sqrt(squares)
-	s.Update = learner.Update(at, s.Norm)
-	if !finite(s.Norm) || !finite(s.Metrics.Loss) {
+	s.Metrics, s.Norm = result.Metrics, result.Norm
+	if !result.Finite() {
 		return nil, r.divergence(mb, s)
 	}
-	return s, r.exec.Update(s.Update)
+	return s, nil
 }
 
 // advance moves the state behind a step.

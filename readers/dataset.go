@@ -20,25 +20,11 @@ const (
 
 func (s Split) String() string { return [...]string{"train", "test"}[s] }
 
-// Sample says what becomes of one sample: which it is and how it is augmented. A slice of them is a sample plan.
-//
-// Pixel (y, x) of the result is pixel (y+Y, x+X) of the picture, or raw 0 outside of it; with Flip, x counts from the
-// right. Y and X are 0 unless the crop is a padded one.
-type Sample struct {
-	Key   uint64 // seeds the draws that depend on a picture's size (side crops)
-	Index int32  // in the data set
-	Y, X  int16  // from -padding to +padding
-	Flip  bool
-}
-
-// Resident is a set that lies in memory as bytes and whose transforms are a padded crop, a flip and a function of each
-// value, so that a device can hold it and make batches from sample plans by itself.
-type Resident struct {
-	Pixels []byte         // [N][C][H][W]
-	Labels []int32        // [N]
-	Table  [][256]float32 // [C]: what a raw byte becomes
-	Fill   []float32      // [C]: what lies outside the picture becomes
-}
+// Sample is a sample of a plan, and Resident a set that a device can hold; executors know them too.
+type (
+	Sample   = graph.Sample
+	Resident = graph.Resident
+)
 
 // Dataset is one half of a data set, opened and checked. Its methods may be called from several goroutines.
 type Dataset interface {

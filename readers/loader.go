@@ -33,7 +33,6 @@ type LoaderConfig struct {
 // Minibatch is one worker's share of a minibatch. It is valid until Release.
 type Minibatch struct {
 	graph.Batch
-	Plan []Sample // [N]: what the batch was made from
 
 	Epoch    int   // from 0
 	Index    int   // in the epoch, from 0
@@ -109,7 +108,7 @@ func NewLoader(ds Dataset, cfg LoaderConfig) (*Loader, error) {
 	c, h, w := ds.Shape()
 	share := min(cfg.MinibatchSize, cfg.EpochSize)/cfg.Workers + 1
 	for range cap(l.free) {
-		m := &Minibatch{free: l.free, Plan: make([]Sample, 0, share)}
+		m := &Minibatch{free: l.free, Batch: graph.Batch{Plan: make([]Sample, 0, share)}}
 		m.Labels, m.Weights = make([]int32, share), make([]float32, share)
 		if !cfg.PlanOnly {
 			m.Images = make([]float32, share*c*h*w)

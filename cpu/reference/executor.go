@@ -2,6 +2,7 @@ package reference
 
 import (
 	"fmt"
+	"math"
 
 	"gotrain/graph"
 )
@@ -96,8 +97,13 @@ func (e *Executor) Pull(graph.Arena) error { return nil }
 // Push does nothing.
 func (e *Executor) Push(graph.Arena) error { return nil }
 
+// Step runs a training step.
+func (e *Executor) Step(b *graph.Batch, u graph.Update, x graph.Exchange) (graph.Result, error) {
+	return graph.StepInParts(e, b, u, x)
+}
+
 // Gradients runs the forward and the backward pass.
-func (e *Executor) Gradients(b *graph.Batch, ready func(graph.Bucket)) (graph.Metrics, error) {
+func (e *Executor) Gradients(b *graph.Batch, ready func(graph.Bucket, graph.Metrics)) (graph.Metrics, error) {
 	p, err := e.plan(max(b.N, 1), false)
 	if err != nil {
 		return graph.Metrics{}, err
@@ -106,7 +112,7 @@ func (e *Executor) Gradients(b *graph.Batch, ready func(graph.Bucket)) (graph.Me
 	call := func(op int) {
 		for len(buckets) > 0 && buckets[0].Ready <= op {
 			if ready != nil {
-				ready(buckets[0])
+				ready(buckets[0], metrics(p, b))
 			}
 			buckets = buckets[1:]
 		}
@@ -171,11 +177,19 @@ func (e *Executor) run(p *prepared, b *graph.Batch, ops int, done func(ops int))
 	for i, v := range p.values[p.Logits] {
 		e.logits[i] = float32(v)
 	}
-	m := graph.Metrics{Loss: p.values[p.Loss][0], Errors: p.values[p.Errors][0]}
-	for _, w := range b.Weights {
+	return metrics(p, b), nil
+}
+
+// metrics are those that the forward pass left; zero for no samples.
+func metrics(p *prepared, b *graph.Batch) (m graph.Metrics) {
+	if b.N == 0 {
+		return m
+	}
+	m.Loss, m.Errors = p.values[p.Loss][0], p.values[p.Errors][0]
+	for _, w := range b.Weights[:b.N] {
 		m.Count += float64(w)
 	}
-	return m, nil
+	return m
 }
 
 func (e *Executor) get(a graph.Arena, name string, values []float64) {
@@ -199,16 +213,10 @@ func widen[T float32 | int32](values []float64, from []T) {
 
 // load fills the inputs from a batch.
 func (p *prepared) load(b *graph.Batch) error {
+	if err := p.Fits(b); err != nil {
+		return err
+	}
 	in := p.Inputs
-	if len(b.Images) != in.Images.Shape.Values() || len(b.Labels) != b.N || len(b.Weights) != b.N {
-		return fmt.Errorf("the batch has %d values, %d labels and %d weights for images %s", len(b.Images), len(b.Labels), len(b.Weights), in.Images.Shape)
-	}
-	classes := p.Logits.Shape[1]
-	for i, l := range b.Labels {
-		if l < 0 || int(l) >= classes {
-			return fmt.Errorf("sample %d of the batch has label %d: labels go from 0 to %d", i, l, classes-1)
-		}
-	}
 	widen(p.values[in.Images], b.Images)
 	widen(p.values[in.Labels], b.Labels)
 	widen(p.values[in.Weights], b.Weights)
@@ -229,7 +237,11 @@ func (e *Executor) SumSquares() (float64, error) {
 
 // Update applies the learner's rule to the parameters.
 func (e *Executor) Update(u graph.Update) error {
-	apply(u, e.arenas[graph.Parameters], e.arenas[graph.Gradients], e.arenas[graph.FirstMoment], e.arenas[graph.SecondMoment])
+	squares, err := e.SumSquares()
+	if err != nil {
+		return err
+	}
+	apply(u, float64(u.Scale(math.Sqrt(squares))), e.arenas[graph.Parameters], e.arenas[graph.Gradients], e.arenas[graph.FirstMoment], e.arenas[graph.SecondMoment])
 	return nil
 }
 

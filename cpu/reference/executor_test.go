@@ -83,7 +83,7 @@ func TestBucketsAreReadyInOrderAndFinal(t *testing.T) {
 			e.Arena(graph.Gradients)[i] = 7
 		}
 		end, count := 0, 0
-		m, err := e.Gradients(b, func(k graph.Bucket) {
+		m, err := e.Gradients(b, func(k graph.Bucket, _ graph.Metrics) {
 			if k.Begin != end {
 				t.Errorf("%d samples: bucket %+v follows one that ends at %d", n, k, end)
 			}

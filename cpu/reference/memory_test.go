@@ -86,7 +86,7 @@ func TestStepsInPlannedMemoryEqualStepsInSeparateMemory(t *testing.T) {
 					if got != want || math.IsNaN(got.Loss) {
 						t.Errorf("step %d: %v in planned memory, %v in separate memory", step, got, want)
 					}
-					u := graph.Update{Rule: graph.Momentum, Rate: 0.1, Momentum: 0.9, Gain: 1, Scale: 1}
+					u := graph.Update{Rule: graph.Momentum, Rate: 0.1, Momentum: 0.9, Gain: 1}
 					separated.Update(u)
 					shared.Update(u)
 					for a := range graph.Arenas {

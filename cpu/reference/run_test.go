@@ -112,19 +112,19 @@ func TestUpdateRules(t *testing.T) {
 		u    graph.Update
 		want [2]float64
 	}{
-		{"sgd", graph.Update{Rule: graph.SGD, Rate: 0.5, Gain: 1, Scale: 1}, [2]float64{0, -0.5}},
-		{"sgd with scale", graph.Update{Rule: graph.SGD, Rate: 0.5, Gain: 1, Scale: 0.5}, [2]float64{0.5, 0.25}},
-		{"sgd with L2, which is not scaled", graph.Update{Rule: graph.SGD, Rate: 0.5, Gain: 1, Scale: 0.5, L2: 0.5}, [2]float64{0.25, -0.0625}},
-		{"momentum", graph.Update{Rule: graph.Momentum, Rate: 0.5, Momentum: 0.5, Gain: 1, Scale: 1}, [2]float64{0, -1}},
-		{"momentum with unit gain", graph.Update{Rule: graph.Momentum, Rate: 1, Momentum: 0.5, Gain: 0.5, Scale: 1}, [2]float64{0, -1}},
-		{"nesterov", graph.Update{Rule: graph.Momentum, Rate: 0.5, Momentum: 0.5, Gain: 1, Scale: 1, Nesterov: true}, [2]float64{-0.5, -1.5}},
+		{"sgd", graph.Update{Rule: graph.SGD, Rate: 0.5, Gain: 1}, [2]float64{0, -0.5}},
+		{"sgd clipped", graph.Update{Rule: graph.SGD, Rate: 0.5, Gain: 1, Clip: 1}, [2]float64{0.5, 0}},
+		{"sgd with L2", graph.Update{Rule: graph.SGD, Rate: 0.5, Gain: 1, L2: 0.5}, [2]float64{0.25, -0.0625}},
+		{"momentum", graph.Update{Rule: graph.Momentum, Rate: 0.5, Momentum: 0.5, Gain: 1}, [2]float64{0, -1}},
+		{"momentum with unit gain", graph.Update{Rule: graph.Momentum, Rate: 1, Momentum: 0.5, Gain: 0.5}, [2]float64{0, -1}},
+		{"nesterov", graph.Update{Rule: graph.Momentum, Rate: 0.5, Momentum: 0.5, Gain: 1, Nesterov: true}, [2]float64{-0.5, -1.5}},
 		// m = 0.2, v = 0.04, both corrected 2 and 4: -0.1. Then m = 0.28, v = 0.0496, corrected 0.28/0.19 and 0.0496/0.0199.
-		{"adam", graph.Update{Rule: graph.Adam, Rate: 0.1, Gain: 1, Scale: 1, Beta1: 0.9, Beta2: 0.99}, [2]float64{0.9, 0.9 - 0.1*0.28/0.19/math.Sqrt(0.0496/0.0199)}},
+		{"adam", graph.Update{Rule: graph.Adam, Rate: 0.1, Gain: 1, Beta1: 0.9, Beta2: 0.99}, [2]float64{0.9, 0.9 - 0.1*0.28/0.19/math.Sqrt(0.0496/0.0199)}},
 	} {
 		w, m, v := []float32{1}, []float32{0}, []float32{0}
 		for step, g := range []float32{2, 1} {
 			c.u.Step = int64(step + 1)
-			apply(c.u, w, []float32{g}, m, v)
+			apply(c.u, float64(c.u.Scale(float64(g))), w, []float32{g}, m, v)
 			if math.Abs(float64(w[0])-c.want[step]) > 1e-6 {
 				t.Errorf("%s: %v after step %d, want %v", c.name, w[0], step+1, c.want[step])
 			}

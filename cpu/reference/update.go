@@ -6,13 +6,13 @@ import (
 	"gotrain/graph"
 )
 
-// apply is graph.Update, on arenas of one layout. m and v are the moments, which some rules leave alone.
-func apply(u graph.Update, w, g, m, v []float32) {
+// apply is graph.Update, on arenas of one layout, with the factor that clipping makes. m and v are the moments, which some rules leave alone.
+func apply(u graph.Update, scale float64, w, g, m, v []float32) {
 	rate, momentum := float64(u.Rate), float64(u.Momentum)
 	beta1, beta2 := float64(u.Beta1), float64(u.Beta2)
 	for i := range w {
 		p := float64(w[i])
-		d := (float64(g[i])*float64(u.Scale) + float64(u.L2)*p) * float64(u.Gain)
+		d := (float64(g[i])*scale + float64(u.L2)*p) * float64(u.Gain)
 		switch u.Rule {
 		case graph.SGD:
 			p -= rate * d
