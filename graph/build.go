@@ -13,6 +13,7 @@ type Graph struct {
 	Ops       []*Op
 	Tensors   []*Tensor
 	Precision DType // of activations and their gradients: Float32 or BFloat16; convolutions give Float32 always
+	inputs    Inputs
 	err       error
 }
 
@@ -164,12 +165,13 @@ type Inputs struct{ Images, Labels, Weights, Divisor *Tensor }
 
 // Inputs adds the inputs for n images of c channels, h rows and w columns.
 func (g *Graph) Inputs(n, c, h, w int) Inputs {
-	return Inputs{
+	g.inputs = Inputs{
 		Images:  g.Tensor("images", Input, Float32, n, c, h, w),
 		Labels:  g.Tensor("labels", Input, Int32, n),
 		Weights: g.Tensor("weights", Input, Float32, n),
 		Divisor: g.Tensor("divisor", Input, Float32),
 	}
+	return g.inputs
 }
 
 // Loss ends the forward graph: softmax cross-entropy of the logits and the count of errors.

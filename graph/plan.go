@@ -51,21 +51,8 @@ func Compile(g *Graph, o Options) (*Plan, error) {
 	if !o.NoFusion {
 		g.fuseForward()
 	}
-	p := &Plan{Batch: loss.In[0].Shape[0], Inference: o.Inference, Precision: g.Precision, Logits: loss.In[0], Loss: loss.Out[0], Errors: loss.Out[1]}
-	for _, t := range g.Tensors {
-		if t.Role == Input {
-			switch t.Name {
-			case "images":
-				p.Inputs.Images = t
-			case "labels":
-				p.Inputs.Labels = t
-			case "weights":
-				p.Inputs.Weights = t
-			case "divisor":
-				p.Inputs.Divisor = t
-			}
-		}
-	}
+	p := &Plan{Batch: loss.In[0].Shape[0], Inference: o.Inference, Precision: g.Precision, Inputs: g.inputs, Logits: loss.In[0],
+		Loss: loss.Out[0], Errors: loss.Out[1]}
 	if !o.Inference {
 		if err := g.differentiate(); err != nil {
 			return nil, err
@@ -91,6 +78,22 @@ func Compile(g *Graph, o Options) (*Plan, error) {
 	}
 	p.Memory = g.planMemory()
 	return p, nil
+}
+
+// Fits says what is wrong with a batch that the plan is to run on: its lengths, or a label that is no class. An executor asks
+// before its kernels index memory by what is in the batch.
+func (p *Plan) Fits(b *Batch) error {
+	images := p.Inputs.Images.Shape
+	if b.N != p.Batch || len(b.Images) != images.Values() || len(b.Labels) != b.N || len(b.Weights) != b.N {
+		return fmt.Errorf("the batch has %d values, %d labels and %d weights for images %s", len(b.Images), len(b.Labels), len(b.Weights), images)
+	}
+	classes := p.Logits.Shape[1]
+	for i, l := range b.Labels {
+		if l < 0 || int(l) >= classes {
+			return fmt.Errorf("sample %d of the batch has label %d: labels go from 0 to %d", i, l, classes-1)
+		}
+	}
+	return nil
 }
 
 // appendUpdate ends the step with the learner's update of all parameters.
