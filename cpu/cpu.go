@@ -27,11 +27,7 @@ type Info struct {
 
 // Describe returns the libraries and instruction sets in use.
 func Describe() Info {
-	i := Info{OneDNN: C.GoString(C.gt_dnnl_version()), ISA: C.GoString(C.gt_dnnl_isa())}
-	if k := C.gt_kernels_for(nil, 4); k != nil {
-		i.Kernels = C.GoString(k.isa)
-	}
-	return i
+	return Info{OneDNN: C.GoString(C.gt_dnnl_version()), ISA: C.GoString(C.gt_dnnl_isa()), Kernels: C.GoString(C.gt_kernels_isa())}
 }
 
 func (i Info) String() string {

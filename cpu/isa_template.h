@@ -10,8 +10,6 @@
 
 #include "kernels.h"
 
-#define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
 #define JOIN_OF(name, isa, type) name##_##isa##_##type
 #define JOIN(name, isa, type) JOIN_OF(name, isa, type)
 #define NAME(name) JOIN(name, ISA, TYPE) // a name of its own for each instruction set and storage type
@@ -23,9 +21,7 @@
 #include "winograd_template.h"
 
 const gt_kernels NAME(gt_kernels) = {
-	.isa = TEXT(ISA),
 	.block = BLOCK,
-	.bytes = sizeof(stored),
 	.bn_scratch = bn_scratch,
 	.bn_train = bn_train,
 	.bn_infer = bn_infer,

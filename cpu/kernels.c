@@ -24,26 +24,29 @@ static int has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_c
 
 static int always(void) { return 1; }
 
-// All tables, the best first.
+// All instruction sets, the best first, with their tables for both storage types.
 static const struct {
-	const gt_kernels *table;
+	const char *isa;
 	int (*supported)(void);
-} tables[] = {
+	const gt_kernels *f32, *bf16;
+} sets[] = {
 #if defined(__x86_64__)
-	{&gt_kernels_avx512_f32, has_avx512},
-	{&gt_kernels_avx512_bf16_native, has_avx512_bf16},
-	{&gt_kernels_avx512_bf16, has_avx512},
-	{&gt_kernels_avx2_f32, has_avx2},
-	{&gt_kernels_avx2_bf16, has_avx2},
+	{"avx512bf16", has_avx512_bf16, &gt_kernels_avx512_f32, &gt_kernels_avx512_bf16_native},
+	{"avx512", has_avx512, &gt_kernels_avx512_f32, &gt_kernels_avx512_bf16},
+	{"avx2", has_avx2, &gt_kernels_avx2_f32, &gt_kernels_avx2_bf16},
 #endif
-	{&gt_kernels_portable_f32, always},
-	{&gt_kernels_portable_bf16, always},
+	{"portable", always, &gt_kernels_portable_f32, &gt_kernels_portable_bf16},
 };
 
 const gt_kernels *gt_kernels_for(const char *isa, int bytes) {
-	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-		const gt_kernels *t = tables[i].table;
-		if (t->bytes == bytes && (!isa || !*isa || !strcmp(isa, t->isa)) && tables[i].supported()) return t;
+	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+		if ((!isa || !*isa || !strcmp(isa, sets[i].isa)) && sets[i].supported()) return bytes == 4 ? sets[i].f32 : sets[i].bf16;
 	}
 	return NULL;
+}
+
+const char *gt_kernels_isa(void) {
+	size_t i = 0;
+	while (!sets[i].supported()) i++;
+	return sets[i].isa;
 }

@@ -55,9 +55,7 @@ enum { GT_FORWARD = 0, GT_BACKWARD_DATA = 1, GT_BACKWARD_WEIGHTS = 2 };
 
 // The kernels of one instruction set and one storage type.
 typedef struct {
-	const char *isa;     // "avx512", "avx2", "portable"
 	int block;           // B
-	int bytes;           // of a stored value: 4 or 2
 
 	size_t (*bn_scratch)(gt_shape s, int threads);
 	void (*bn_train)(const gt_batchnorm *);    // forward with the batch's statistics; updates the running ones
@@ -86,9 +84,12 @@ typedef struct {
 	void (*winograd_backward_weights)(const gt_winograd *);
 } gt_kernels;
 
-// The table for an instruction set ("avx512", "avx2", "portable"; NULL or "": the best of this machine) and 4 or 2 bytes a
-// value. NULL where the machine lacks it.
+// The table for an instruction set ("avx512bf16", "avx512", "avx2", "portable"; NULL or "": the best of this machine) and 4 or
+// 2 bytes a value. NULL where the machine lacks it. avx512bf16 is avx512 with bfloat16 that the processor converts to by itself.
 const gt_kernels *gt_kernels_for(const char *isa, int bytes);
+
+// The best instruction set of this machine.
+const char *gt_kernels_isa(void);
 
 // Plain float32 kernels, the same for all storage types.
 
@@ -113,12 +114,12 @@ typedef struct {
 } gt_sgd;
 void gt_sgd_update(const gt_sgd *);
 
-// Adam (Kingma and Ba, 2015, algorithm 1) with L2 in the gradient: step counts from 1; beta1^step and beta2^step are
+// Adam (Kingma and Ba, 2015, algorithm 1) of d: step counts from 1; beta1^step and beta2^step are
 // given as bias1 = 1 - beta1^step, bias2 = 1 - beta2^step.
 typedef struct {
 	size_t n;
 	int threads;
-	float rate, beta1, beta2, epsilon, l2, scale, bias1, bias2;
+	float rate, beta1, beta2, epsilon, gain, l2, scale, bias1, bias2;
 	float *w, *m, *v;
 	const float *g;
 } gt_adam;

@@ -26,6 +26,7 @@ func (l *lowering) convolution(o *graph.Op, what C.int, x, weight, y *graph.Tens
 	}
 	if !l.e.options.Direct && w.plain == 0 && w.kernel == 3 && w.stride == 1 && w.pad == 1 &&
 		C.gt_supports(l.kernels, shape(x), w.c_out, what) != 0 {
+		l.program.winograd = append(l.program.winograd, o)
 		return l.winograd(what, x, weight, y), nil
 	}
 	return l.direct(what, w, x, weight, y)

@@ -7,7 +7,6 @@ package cpu
 import "C"
 
 import (
-	"math"
 	"unsafe"
 
 	"gotrain/graph"
@@ -69,6 +68,3 @@ func (l *lowering) batchNormBackward(o *graph.Op) (func() error, error) {
 		return nil
 	}, nil
 }
-
-// bias is Adam's correction 1 - beta^step.
-func bias(beta float32, step int64) float64 { return 1 - math.Pow(float64(beta), float64(step)) }

@@ -61,6 +61,7 @@ static void forget(slot *s) { (void)s; }
 
 int gt_engine_create(gt_engine **out, int block) {
 	gt_engine *e = *out = calloc(1, sizeof *e);
+	if (!e) return dnnl_out_of_memory;
 	e->block = block;
 	TRY(dnnl_engine_create(&e->engine, dnnl_cpu, 0));
 	TRY(dnnl_stream_create(&e->stream, e->engine, dnnl_stream_default_flags));
@@ -78,14 +79,15 @@ void gt_engine_destroy(gt_engine *e) {
 
 // Makes the primitive of a descriptor and takes the descriptor over.
 static int finish(gt_engine *e, dnnl_primitive_desc_t pd, gt_primitive **out) {
-	dnnl_primitive_t primitive;
-	dnnl_status_t s = dnnl_primitive_create(&primitive, pd);
+	gt_primitive *p = calloc(1, sizeof *p);
+	dnnl_status_t s = p ? dnnl_primitive_create(&p->primitive, pd) : dnnl_out_of_memory;
 	if (s != dnnl_success) {
 		dnnl_primitive_desc_destroy(pd);
+		free(p);
 		return s;
 	}
-	gt_primitive *p = *out = calloc(1, sizeof *p);
-	p->e = e, p->pd = pd, p->primitive = primitive;
+	p->e = e, p->pd = pd;
+	*out = p;
 	return dnnl_success;
 }
 
@@ -277,12 +279,6 @@ int gt_primitive_bind(gt_primitive *p, int operand, void *memory) {
 	p->args[p->n].arg = operands[operand].arg;
 	p->args[p->n++].memory = m;
 	return dnnl_success;
-}
-
-const char *gt_primitive_implementation(gt_primitive *p) {
-	const char *name = "";
-	dnnl_primitive_desc_query(p->pd, dnnl_query_impl_info_str, 0, &name);
-	return name;
 }
 
 void gt_primitive_run(const void *args) {

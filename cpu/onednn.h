@@ -42,8 +42,6 @@ enum { GT_SRC, GT_WEIGHTS, GT_BIAS, GT_DST, GT_DIFF_SRC, GT_DIFF_WEIGHTS, GT_DIF
 size_t gt_primitive_bytes(gt_primitive *p, int operand);
 // Says where an operand lies. Every operand of non-zero size needs it before the primitive runs.
 int gt_primitive_bind(gt_primitive *p, int operand, void *memory);
-// The implementation's name, as oneDNN gives it; valid while p lives.
-const char *gt_primitive_implementation(gt_primitive *p);
 // Runs a gt_primitive, for a program.
 void gt_primitive_run(const void *p);
 void gt_primitive_destroy(gt_primitive *p);

@@ -1,5 +1,6 @@
 #include "program.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -15,7 +16,14 @@ struct gt_program {
 	call *calls;
 };
 
-gt_program *gt_program_create(void) { return calloc(1, sizeof(gt_program)); }
+// A few kilobytes that are not there: the process is past reporting an error to its user in any other way.
+static void *there(void *memory) {
+	if (memory) return memory;
+	fprintf(stderr, "gotrain: no memory for the calls of a program\n");
+	abort();
+}
+
+gt_program *gt_program_create(void) { return there(calloc(1, sizeof(gt_program))); }
 
 void gt_program_destroy(gt_program *p) {
 	if (!p) return;
@@ -27,13 +35,13 @@ void gt_program_destroy(gt_program *p) {
 static call *append(gt_program *p) {
 	if (p->n == p->room) {
 		p->room = p->room ? 2 * p->room : 64;
-		p->calls = realloc(p->calls, p->room * sizeof *p->calls);
+		p->calls = there(realloc(p->calls, p->room * sizeof *p->calls));
 	}
 	return &p->calls[p->n++];
 }
 
 void gt_program_add(gt_program *p, void (*run)(const void *), const void *args, size_t size) {
-	void *copy = malloc(size);
+	void *copy = there(malloc(size));
 	memcpy(copy, args, size);
 	*append(p) = (call){run, copy, copy};
 }

@@ -21,6 +21,7 @@ type program struct {
 	start      []int // index of the first call of each operation, and one more
 	end        int   // of the calls before the update
 	primitives []*C.gt_primitive
+	winograd   []*graph.Op // the convolutions and gradients of them that are done by Winograd's method
 	workspaces []block
 	inputs     map[*graph.Tensor]int // offsets in the executor's inputs
 }
@@ -84,16 +85,23 @@ type lowering struct {
 }
 
 // lower makes the program of a plan.
-func (e *Executor) lower(plan *graph.Plan) (p *program, err error) {
-	p = &program{e: e, plan: plan, calls: C.gt_program_create(), inputs: map[*graph.Tensor]int{}}
-	defer func() {
-		if err != nil {
-			p.free()
-		}
-	}()
-	l := &lowering{program: p, threads: C.int(e.options.Threads), spaces: map[*graph.Tensor]unsafe.Pointer{}}
-	if l.kernels, err = e.kernels(plan.Precision); err != nil {
+func (e *Executor) lower(plan *graph.Plan) (*program, error) {
+	l := &lowering{program: &program{e: e, plan: plan, calls: C.gt_program_create(), inputs: map[*graph.Tensor]int{}},
+		threads: C.int(e.options.Threads), spaces: map[*graph.Tensor]unsafe.Pointer{}}
+	if err := l.lower(); err != nil {
+		l.free()
 		return nil, err
+	}
+	return l.program, nil
+}
+
+func (l *lowering) lower() (err error) {
+	p, e, plan := l.program, l.e, l.plan
+	if l.kernels, err = e.kernels(plan.Precision); err != nil {
+		return err
+	}
+	if err := l.blocks(); err != nil {
+		return err
 	}
 	size := 0
 	for _, t := range []*graph.Tensor{plan.Inputs.Images, plan.Inputs.Labels, plan.Inputs.Weights, plan.Inputs.Divisor} {
@@ -101,32 +109,42 @@ func (e *Executor) lower(plan *graph.Plan) (p *program, err error) {
 		size += (t.Bytes() + graph.Align - 1) / graph.Align * graph.Align
 	}
 	if err := e.reserve(&e.inputs, size, "the input"); err != nil {
-		return nil, err
+		return err
 	}
 	if err := e.reserve(&e.activation, plan.Memory.Peak, "activations"); err != nil {
-		return nil, err
+		return err
 	}
 	for _, o := range plan.Ops {
 		emit, err := l.operation(o)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", o.Name, o.Kind, err)
+			return fmt.Errorf("%s: %s: %w", o.Name, o.Kind, err)
 		}
 		l.emit = append(l.emit, emit)
 	}
 	if err := e.reserve(&e.scratch, l.scratch, "scratch"); err != nil {
-		return nil, err
+		return err
 	}
 	for i, emit := range l.emit {
 		p.start = append(p.start, int(C.gt_program_length(p.calls)))
 		if emit != nil {
 			if err := emit(); err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", plan.Ops[i].Name, plan.Ops[i].Kind, err)
+				return fmt.Errorf("%s: %s: %w", plan.Ops[i].Name, plan.Ops[i].Kind, err)
 			}
 		}
 	}
 	p.end = int(C.gt_program_length(p.calls))
 	p.start = append(p.start, p.end)
-	return p, nil
+	return nil
+}
+
+// blocks refuses activations whose channels do not fill the blocks of the kernels.
+func (l *lowering) blocks() error {
+	for _, t := range l.plan.Tensors {
+		if t.Role == graph.Intermediate && len(t.Shape) == 4 && t.Shape[1]%int(l.kernels.block) != 0 {
+			return fmt.Errorf("%s: %d channels: this processor's kernels take a multiple of %d", t.Name, t.Shape[1], int(l.kernels.block))
+		}
+	}
+	return nil
 }
 
 // need asks for scratch memory in the operation that is being lowered, behind `at` bytes of it, and returns where the next

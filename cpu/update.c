@@ -30,11 +30,11 @@ void gt_sgd_update(const gt_sgd *p) {
 void gt_adam_update(const gt_adam *p) {
 	float *w = p->w, *m = p->m, *v = p->v;
 	const float *g = p->g;
-	const float beta1 = p->beta1, beta2 = p->beta2, epsilon = p->epsilon, l2 = p->l2, scale = p->scale;
+	const float beta1 = p->beta1, beta2 = p->beta2, epsilon = p->epsilon, gain = p->gain, l2 = p->l2, scale = p->scale;
 	const float rate = p->rate, unbias1 = 1 / p->bias1, unbias2 = 1 / p->bias2;
 #pragma omp parallel for simd num_threads(p->threads) schedule(static)
 	for (size_t i = 0; i < p->n; i++) {
-		float d = g[i] * scale + l2 * w[i];
+		float d = (g[i] * scale + l2 * w[i]) * gain;
 		m[i] = beta1 * m[i] + (1 - beta1) * d;
 		v[i] = beta2 * v[i] + (1 - beta2) * d * d;
 		w[i] -= rate * (m[i] * unbias1) / (sqrtf(v[i] * unbias2) + epsilon);
