@@ -3,18 +3,68 @@ package pipeline
 import (
 	"errors"
 	"fmt"
-	"runtime"
+	"slices"
 	"strings"
 
 	"gotrain/configs"
 	"gotrain/cpu"
 	"gotrain/graph"
+	"gotrain/internal/cores"
 	"gotrain/network"
 	"gotrain/readers"
 )
 
 // precisions are the types of activations by the configuration's names.
 var precisions = map[string]graph.DType{"float32": graph.Float32, "bfloat16": graph.BFloat16}
+
+// openSets opens the training set and, where the configuration tests, the test set, which must be of the same kind. The
+// error lists all that is wrong; what could be opened comes with it.
+func openSets(cfg *configs.Config, options ...readers.Option) (train, test readers.Dataset, err error) {
+	train, err = readers.Open(cfg.Reader, readers.Train, options...)
+	if slices.Contains(cfg.Command, "test") {
+		var e error
+		test, e = readers.Open(cfg.Reader, readers.Test, options...)
+		err = errors.Join(err, e)
+	}
+	if err == nil && test != nil {
+		err = sameKind(train, test)
+	}
+	return train, test, err
+}
+
+// sameKind compares what a network is built for.
+func sameKind(train, test readers.Dataset) error {
+	shape := func(ds readers.Dataset) string {
+		c, h, w := ds.Shape()
+		return fmt.Sprintf("%dx%dx%d", c, h, w)
+	}
+	if a, b := shape(train), shape(test); a != b {
+		return fmt.Errorf("reader: samples of the training set have the shape %s, and those of the test set %s: give two sets of one kind, or scale both", a, b)
+	}
+	a, b := train.Classes(), test.Classes()
+	if len(a) != len(b) {
+		return fmt.Errorf("reader: the training set has %d classes, and the test set %d: give two sets of one kind", len(a), len(b))
+	}
+	for i := range a {
+		if a[i] != b[i] {
+			return fmt.Errorf("reader: class %d is %q in the training set, and %q in the test set: give two sets of one kind", i, a[i], b[i])
+		}
+	}
+	return nil
+}
+
+// epochSize is the number of samples of an epoch.
+func epochSize(cfg *configs.Config, train readers.Dataset) int {
+	if cfg.Learner.EpochSize > 0 {
+		return cfg.Learner.EpochSize
+	}
+	return train.Len()
+}
+
+// minibatchSize is the size of the largest minibatch of so many samples.
+func minibatchSize(cfg *configs.Config, samples int) int {
+	return min(cfg.Learner.MinibatchSize, samples)
+}
 
 // spec describes the network for a data set.
 func spec(cfg *configs.Config, ds readers.Dataset) network.Spec {
@@ -42,6 +92,7 @@ func checkSupported(cfg *configs.Config) error {
 	refuse(cfg.Device != "auto" && cfg.Device != "cpu", "device", cfg.Device, "not in this build: set it to cpu")
 	_, known := precisions[cfg.Precision]
 	refuse(!known, "precision", cfg.Precision, "for device: cuda: set it to float32 or bfloat16")
+	refuse(cfg.Network.Convolution == "cudnn", "network.convolution", "cudnn", "for device: cuda: set it to auto")
 	refuse(d.Workers != 1, "distributed.workers", d.Workers, "this build trains with one worker: set it to 1")
 	refuse(d.Bits.String() != "32", "distributed.bits", d.Bits, "this build does not quantize gradients: set it to 32")
 	refuse(d.DoubleBuffering, "distributed.doubleBuffering", true, "this build has one worker, which waits for nobody: set it to false")
@@ -62,12 +113,15 @@ func threads(cfg *configs.Config) int {
 	if cfg.Threads > 0 {
 		return cfg.Threads
 	}
-	return max(1, runtime.NumCPU()/cfg.Distributed.Workers)
+	return max(1, cores.Usable()/cfg.Distributed.Workers)
 }
 
-// executor makes what runs the network on the configured device.
-func executor(s network.Spec, cfg *configs.Config, threads int) (graph.Executor, error) {
-	e, err := cpu.New(source(s, cfg), cpu.Options{Threads: threads, Batch: cfg.Learner.MinibatchSize})
+// engine names what an executor computes with: where it changes, so may the last bits of results.
+func engine() string { return cpu.Describe().String() }
+
+// executor makes what runs the network on the configured device, in batches of mostly so many samples.
+func executor(s network.Spec, cfg *configs.Config, batch, threads int) (graph.Executor, error) {
+	e, err := cpu.New(source(s, cfg), cpu.Options{Threads: threads, Batch: batch})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the network: %w", err)
 	}
@@ -81,7 +135,7 @@ func Plan(cfg *configs.Config, inference bool) (*graph.Plan, error) {
 		return nil, err
 	}
 	defer ds.Close()
-	return source(spec(cfg, ds), cfg)(min(cfg.Learner.MinibatchSize, ds.Len()), inference)
+	return source(spec(cfg, ds), cfg)(minibatchSize(cfg, epochSize(cfg, ds)), inference)
 }
 
 // memoryLine says what a plan needs.

@@ -153,24 +153,6 @@ func (c *checkpoints) remove(dir string) error {
 	return c.files.RemoveAll(dir)
 }
 
-// Clear removes all checkpoints, for a run that starts over. After a crash in it there are all of them or none.
-func (c *checkpoints) Clear() error {
-	doomed := c.root() + replaced
-	if err := c.files.RemoveAll(doomed); err != nil {
-		return err
-	}
-	if found, err := c.list(); err != nil || len(found) == 0 {
-		return err
-	}
-	if err := c.files.Rename(c.root(), doomed); err != nil {
-		return err
-	}
-	if err := c.files.SyncDir(c.run); err != nil {
-		return err
-	}
-	return c.files.RemoveAll(doomed)
-}
-
 // WriteRunFile writes a file into the run's folder itself, the final model for instance, as safely as a checkpoint's
 // part.
 func (c *checkpoints) WriteRunFile(p Part) error {
@@ -179,6 +161,14 @@ func (c *checkpoints) WriteRunFile(p Part) error {
 	}
 	_, err := writeFile(c.files, c.run, p)
 	return err
+}
+
+// RemoveRunFile removes a file of the run's folder, where it is there, so that no crash brings it back.
+func (c *checkpoints) RemoveRunFile(name string) error {
+	if err := c.files.RemoveAll(filepath.Join(c.run, name)); err != nil {
+		return err
+	}
+	return c.files.SyncDir(c.run)
 }
 
 // found is a folder among the checkpoints, whole or not.

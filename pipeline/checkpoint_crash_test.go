@@ -305,22 +305,3 @@ func TestAFullDiskIsNamed(t *testing.T) {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }
-
-func TestACrashWhileClearingLeavesAllOrNothing(t *testing.T) {
-	for until, done := 0, false; !done; until++ {
-		c, m := prepared(t, 3, []int64{10, 20})
-		m.until, m.fail, m.stop = until, errStopped, true
-		done = c.Clear() == nil
-		m.crash("nothing lost")
-		got, warnings := load(t, c)
-		if got != "" && (done || got != "old 20") || warnings != nil {
-			t.Fatalf("stopped after %d operations: loaded %q, %q", until, got, warnings)
-		}
-		if err := c.Clear(); err != nil {
-			t.Fatal(err)
-		}
-		if names, _ := m.List(c.run); len(names) > 0 {
-			t.Fatalf("stopped after %d operations, cleared again: %q", until, names)
-		}
-	}
-}

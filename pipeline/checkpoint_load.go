@@ -121,8 +121,8 @@ func problem(err error) string {
 	return err.Error()
 }
 
-// PartReader reads one part of a checkpoint, until Close.
-type PartReader struct {
+// partReader reads one part of a checkpoint, until Close.
+type partReader struct {
 	*io.SectionReader
 	io.Closer
 }
@@ -134,7 +134,7 @@ func (c *Checkpoint) Has(part string) bool {
 }
 
 // Open opens a part.
-func (c *Checkpoint) Open(part string) (*PartReader, error) {
+func (c *Checkpoint) Open(part string) (*partReader, error) {
 	if !c.Has(part) {
 		return nil, fmt.Errorf("%s: the checkpoint has no part %s", c.Dir, part)
 	}
@@ -142,7 +142,7 @@ func (c *Checkpoint) Open(part string) (*PartReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &PartReader{io.NewSectionReader(f, 0, c.sizes[part]), f}, nil
+	return &partReader{io.NewSectionReader(f, 0, c.sizes[part]), f}, nil
 }
 
 // JSON reads a part that jsonPart wrote into v. Fields that v does not know are an error.

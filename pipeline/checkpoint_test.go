@@ -131,23 +131,6 @@ func TestCheckpointsOfLaterStepsGo(t *testing.T) {
 	}
 }
 
-func TestClearRemovesAllCheckpoints(t *testing.T) {
-	c := newCheckpoints(t.TempDir(), 3)
-	if err := c.Clear(); err != nil {
-		t.Fatal(err)
-	}
-	save(t, c, 10, "a")
-	if err := c.Clear(); err != nil {
-		t.Fatal(err)
-	}
-	if got, warnings := load(t, c); got != "" || warnings != nil {
-		t.Errorf("loaded %q, %q", got, warnings)
-	}
-	if names, _ := c.files.List(c.run); len(names) > 0 {
-		t.Errorf("there are %q", names)
-	}
-}
-
 // edit changes a file of a checkpoint.
 func edit(t *testing.T, path string, change func([]byte) []byte) {
 	t.Helper()

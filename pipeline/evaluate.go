@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -64,6 +65,26 @@ func Evaluate(ctx context.Context, dir string, overrides []string, s Settings) e
 	if err != nil {
 		return err
 	}
+	return evaluateRun(ctx, dir, cfg, s)
+}
+
+// testLast evaluates the model of the last run of the configuration's name.
+func testLast(ctx context.Context, s Settings) error {
+	cfg := s.Config
+	if s.Restart {
+		return usage("%s: command: nothing is trained, and -restart has nothing to start: leave it out", cfg.Origin("command"))
+	}
+	dir, _, err := lastRun(cfg.OutputDir, cfg.Name)
+	if err != nil {
+		return err
+	}
+	if dir == "" {
+		return usage("%s: command: nothing is trained, and there is no run %q in %s to test: write [train, test], or the name of a run", cfg.Origin("command"), cfg.Name, cfg.OutputDir)
+	}
+	return evaluateRun(ctx, dir, cfg, s)
+}
+
+func evaluateRun(ctx context.Context, dir string, cfg *configs.Config, s Settings) error {
 	if err := checkSupported(cfg); err != nil {
 		return err
 	}
@@ -73,7 +94,7 @@ func Evaluate(ctx context.Context, dir string, overrides []string, s Settings) e
 	}
 	defer ds.Close()
 	network := spec(cfg, ds)
-	e, err := executor(network, cfg, threads(cfg))
+	e, err := executor(network, cfg, minibatchSize(cfg, ds.Len()), threads(cfg))
 	if err != nil {
 		return err
 	}
@@ -94,7 +115,11 @@ func Evaluate(ctx context.Context, dir string, overrides []string, s Settings) e
 // loadModel fills an executor with the model of a run's folder and says where it lay.
 func loadModel(dir string, e graph.Executor) (string, error) {
 	path := filepath.Join(dir, modelPart)
-	if f, err := safetensors.Open(path); err == nil {
+	f, err := safetensors.Open(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err == nil {
 		defer f.Close()
 		if err := readModel(f, e); err != nil {
 			return "", fmt.Errorf("%s: %w", path, err)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +64,13 @@ func lastRun(outputDir, name string) (dir string, last Record, err error) {
 			continue
 		}
 		r, err := readRecord(filepath.Join(outputDir, e.Name()))
-		if err != nil || r.Name != name { // no run, or one that was killed before it began
+		if errors.Is(err, fs.ErrNotExist) { // no run, or one that was killed before it began
+			continue
+		}
+		if err != nil {
+			return "", last, fmt.Errorf("looking for the last run of the name: %w: mend it, move its folder away, or choose another name", err)
+		}
+		if r.Name != name {
 			continue
 		}
 		if dir == "" || r.Started.After(last.Started) {
@@ -89,31 +96,59 @@ func (e *ChangedError) Error() string {
 	return b.String()
 }
 
+// folder is where a run goes.
+type folder struct {
+	dir     string
+	record  Record
+	resumed bool             // there is a run in it, which is continued
+	changes []configs.Change // of its configuration, accepted
+}
+
 // chooseFolder decides whether the last run of the configuration's name is continued, and in which folder to run.
-func chooseFolder(s Settings, now time.Time) (dir string, r Record, resume bool, err error) {
+func chooseFolder(s Settings, now time.Time) (folder, error) {
 	cfg := s.Config
-	dir, r, err = lastRun(cfg.OutputDir, cfg.Name)
+	dir, last, err := lastRun(cfg.OutputDir, cfg.Name)
 	if err != nil {
-		return "", r, false, err
+		return folder{}, err
 	}
-	if dir != "" && r.Status != finished || dir != "" && s.AcceptChanges {
-		if r.Hash == cfg.Hash() || s.AcceptChanges {
-			return dir, r, true, nil
-		}
-		if !s.Restart {
-			old, err := configs.Load(filepath.Join(dir, configFile), nil)
-			if err != nil {
-				return "", r, false, fmt.Errorf("%s is not finished, and its configuration cannot be read; start a new run with -restart: %w", dir, err)
-			}
-			return "", r, false, &UsageError{&ChangedError{Dir: dir, Changes: configs.Diff(old, cfg)}}
-		}
+	if dir == "" || s.Restart || last.Status == finished && !s.AcceptChanges {
+		return unusedFolder(s, now), nil
 	}
-	r = Record{Name: cfg.Name, Hash: cfg.Hash(), Started: now.UTC(), Status: running, Threads: threads(cfg), Version: s.Version}
-	dir = filepath.Join(cfg.OutputDir, fmt.Sprintf("%s-%s-%s", cfg.Name, now.Format("20060102-150405"), r.Hash[:8]))
+	changes, err := changesSince(dir, last, cfg)
+	if err != nil {
+		return folder{}, err
+	}
+	if len(changes) > 0 && !s.AcceptChanges {
+		return folder{}, &UsageError{&ChangedError{Dir: dir, Changes: changes}}
+	}
+	if slices.ContainsFunc(changes, func(c configs.Change) bool { return c.Key == "threads" }) {
+		last.Threads = threads(cfg)
+	}
+	return folder{dir, last, true, changes}, nil
+}
+
+// changesSince lists what differs from a run's configuration and changes what is trained.
+func changesSince(dir string, last Record, cfg *configs.Config) ([]configs.Change, error) {
+	if last.Hash == cfg.Hash() {
+		return nil, nil
+	}
+	old, err := configs.Load(filepath.Join(dir, configFile), nil)
+	if err != nil {
+		return nil, fmt.Errorf("%s would be continued, and its configuration cannot be read; start a new run with -restart: %w", dir, err)
+	}
+	return slices.DeleteFunc(configs.Diff(old, cfg), func(c configs.Change) bool { return c.Aside }), nil
+}
+
+// unusedFolder names a folder that no run has.
+func unusedFolder(s Settings, now time.Time) folder {
+	cfg := s.Config
+	r := Record{Name: cfg.Name, Hash: cfg.Hash(), Started: now.UTC(), Status: running, Threads: threads(cfg), Version: s.Version, Engine: engine()}
+	first := filepath.Join(cfg.OutputDir, fmt.Sprintf("%s-%s-%s", cfg.Name, now.Format("20060102-150405"), r.Hash[:8]))
+	dir := first
 	for n := 2; ; n++ { // two runs within a second
 		if _, err := os.Stat(filepath.Join(dir, recordFile)); err != nil {
-			return dir, r, false, nil
+			return folder{dir: dir, record: r}
 		}
-		dir = filepath.Join(cfg.OutputDir, fmt.Sprintf("%s-%s-%s-%d", cfg.Name, now.Format("20060102-150405"), r.Hash[:8], n))
+		dir = fmt.Sprintf("%s-%d", first, n)
 	}
 }

@@ -24,14 +24,14 @@ func (r *run) showProgress(s *Step) error {
 	every, batch := r.cfg.Learner.NumMBsToShowResult, s.Minibatch.Index+1
 	r.say.at(s.Samples, fmt.Sprintf("epoch %d/%d, %d/%d: loss %.3f error %.1f%%", s.Minibatch.Epoch+1, r.cfg.Learner.MaxEpochs,
 		batch, s.Minibatches, s.Sums.Loss/max(s.Sums.Count, 1), 100*s.Sums.Errors/max(s.Sums.Count, 1)))
-	if every == 0 || batch%every != 0 || r.say.terminal {
+	if every == 0 || batch%every != 0 {
 		return nil
 	}
 	m := s.Sums
 	m.Add(graph.Metrics{Loss: -s.Shown.Loss, Errors: -s.Shown.Errors, Count: -s.Shown.Count})
 	r.state.Shown = s.Sums
 	now := time.Now()
-	r.say.printf("%s", minibatchLine(s.Minibatch.Epoch+1, r.cfg.Learner.MaxEpochs, batch-every+1, batch, s.Minibatches, m, now.Sub(r.shown)))
+	r.say.progress(minibatchLine(s.Minibatch.Epoch+1, r.cfg.Learner.MaxEpochs, batch-every+1, batch, s.Minibatches, m, now.Sub(r.shown)))
 	r.shown = now
 	return nil
 }

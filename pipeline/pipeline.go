@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"gotrain/configs"
 )
@@ -17,7 +18,7 @@ import (
 // Settings say what to run and where to write.
 type Settings struct {
 	Config        *configs.Config
-	Restart       bool      // start over where an unfinished run would be continued
+	Restart       bool      // start a new run where an unfinished one would be continued
 	AcceptChanges bool      // continue the last run although the configuration has changed
 	Out           io.Writer // results
 	Log           io.Writer // progress and messages
@@ -52,8 +53,15 @@ func ExitStatus(err error) int {
 	return 1
 }
 
-// Run does what the configuration's command says, in order.
+// Run does what the configuration's command says, in order. Without training in it, that is to test the model of the last
+// run of the configuration's name.
 func Run(ctx context.Context, s Settings) error {
+	if s.Restart && s.AcceptChanges {
+		return usage("-restart starts a new run, and -accept-changes continues the last one: give one of the two")
+	}
+	if !slices.Contains(s.Config.Command, "train") {
+		return testLast(ctx, s)
+	}
 	r, err := openRun(s)
 	if err != nil {
 		return err

@@ -9,11 +9,12 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// messages writes lines for a person, above a progress bar where there is one.
+// messages writes lines for a person: to the screen, above a progress bar where there is one, and to the run's log.
 type messages struct {
 	mu       sync.Mutex // skipped records are reported by the loader's goroutines
-	w        io.Writer
-	terminal bool
+	screen   io.Writer
+	log      io.Writer // nil before the run has its folder
+	terminal bool      // what the screen is
 	bar      *progressbar.ProgressBar
 	before   int64 // what was done before the bar began: it counts the rest, or its rate would be wrong
 }
@@ -21,12 +22,30 @@ type messages struct {
 func (m *messages) printf(format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	line := fmt.Sprintf(format+"\n", args...)
+	m.write(m.log, line)
 	if m.bar != nil {
 		m.bar.Clear()
 	}
-	fmt.Fprintf(m.w, format+"\n", args...)
+	m.write(m.screen, line)
 	if m.bar != nil {
 		m.bar.RenderBlank()
+	}
+}
+
+// progress writes a line that says what the bar shows: not to a screen that has one.
+func (m *messages) progress(line string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.write(m.log, line+"\n")
+	if !m.terminal {
+		m.write(m.screen, line+"\n")
+	}
+}
+
+func (m *messages) write(w io.Writer, line string) {
+	if w != nil {
+		io.WriteString(w, line)
 	}
 }
 
@@ -39,7 +58,7 @@ func (m *messages) start(samples int64, done int64) {
 	}
 	m.before = done
 	m.bar = progressbar.NewOptions64(samples-done,
-		progressbar.OptionSetWriter(m.w),
+		progressbar.OptionSetWriter(m.screen),
 		progressbar.OptionSetWidth(16),
 		progressbar.OptionSetPredictTime(true),
 		progressbar.OptionShowIts(),

@@ -6,12 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"gotrain/configs"
-	"gotrain/cpu"
 	"gotrain/graph"
+	"gotrain/learners"
 	"gotrain/network"
 	"gotrain/readers"
 )
@@ -19,17 +18,17 @@ import (
 // run is one run's folder and what is open for it.
 type run struct {
 	Settings
+	folder
 	cfg     *configs.Config
-	dir     string
-	record  Record
-	resumed bool
 	lock    *runLock
 	log     *os.File
 	say     *messages
 	store   *checkpoints
 	data    readers.Dataset // for training
 	tests   readers.Dataset // for testing; nil where the command has no test
-	plan    *graph.Plan     // of a full minibatch
+	epoch   int             // samples of an epoch
+	learner *learners.Learner
+	plan    *graph.Plan // of a full minibatch
 	exec    graph.Executor
 	state   State
 	saved   int64     // step of the newest checkpoint that this process wrote
@@ -43,7 +42,7 @@ func openRun(s Settings) (r *run, err error) {
 	if err := checkSupported(cfg); err != nil {
 		return nil, err
 	}
-	r = &run{Settings: s, cfg: cfg, say: &messages{w: s.Log, terminal: s.Terminal}}
+	r = &run{Settings: s, cfg: cfg, say: &messages{screen: s.Log, terminal: s.Terminal}}
 	opened := r // what is returned with an error is nil
 	defer func() {
 		if err != nil {
@@ -51,22 +50,21 @@ func openRun(s Settings) (r *run, err error) {
 		}
 	}()
 	skipped := readers.OnSkip(func(err error) { opened.say.printf("skipped: %v", err) })
-	if r.data, err = readers.Open(cfg.Reader, readers.Train, skipped); err != nil {
+	if r.data, r.tests, err = openSets(cfg, skipped); err != nil {
 		return nil, err
 	}
-	if slices.Contains(cfg.Command, "test") {
-		if r.tests, err = readers.Open(cfg.Reader, readers.Test, skipped); err != nil {
-			return nil, err
-		}
-	}
-	network := spec(cfg, r.data)
-	if r.dir, r.record, r.resumed, err = chooseFolder(s, time.Now()); err != nil {
+	r.epoch = epochSize(cfg, r.data)
+	if r.learner, err = learners.New(cfg.Learner, r.epoch); err != nil {
 		return nil, err
 	}
-	if r.plan, err = source(network, cfg)(cfg.Learner.MinibatchSize, false); err != nil {
+	if r.folder, err = chooseFolder(s, time.Now()); err != nil {
 		return nil, err
 	}
-	if r.exec, err = executor(network, cfg, r.record.Threads); err != nil {
+	network, batch := spec(cfg, r.data), minibatchSize(cfg, r.epoch)
+	if r.plan, err = source(network, cfg)(batch, false); err != nil {
+		return nil, err
+	}
+	if r.exec, err = executor(network, cfg, batch, r.record.Threads); err != nil {
 		return nil, err
 	}
 	if r.lock, err = lockRun(r.dir); err != nil {
@@ -75,22 +73,19 @@ func openRun(s Settings) (r *run, err error) {
 	if r.log, err = os.OpenFile(filepath.Join(r.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
 		return nil, fmt.Errorf("outputDir: %w", err)
 	}
-	r.say.w, r.Out = io.MultiWriter(s.Log, r.log), io.MultiWriter(s.Out, r.log)
+	r.say.log, r.Out = r.log, io.MultiWriter(s.Out, r.log)
 	r.store = newCheckpoints(r.dir, cfg.Checkpoint.Keep)
 	return r, r.begin()
 }
 
 // begin writes the record and sets the parameters: to their first values, or to those of the newest whole checkpoint.
 func (r *run) begin() error {
-	r.record.Status, r.record.Hash = running, r.cfg.Hash()
-	r.record.Engine = cpu.Describe().String()
+	if r.resumed {
+		r.sayWhatDiffers()
+	}
+	r.record.Status, r.record.Hash, r.record.Version, r.record.Engine = running, r.cfg.Hash(), r.Version, engine()
 	if err := r.write(); err != nil {
 		return err
-	}
-	if r.Restart && r.resumed {
-		if err := r.store.Clear(); err != nil {
-			return err
-		}
 	}
 	c, warnings, err := r.store.Load()
 	for _, w := range warnings {
@@ -104,20 +99,32 @@ func (r *run) begin() error {
 	if c == nil {
 		network.Initialize(parameters, r.cfg.Seed, r.exec.Arena(graph.Parameters))
 		network.Initialize(statistics, r.cfg.Seed, r.exec.Arena(graph.Statistics))
-		r.state = State{Hash: r.record.Hash}
+		r.state = State{Rule: r.learner.Rule().String()}
 		r.say.printf("Starting %s: %s; %s", r.dir, what, memoryLine(r.plan))
 		return push(r.exec)
 	}
-	rule, err := rule(r.cfg)
-	if err != nil {
-		return err
-	}
-	if r.state, err = restore(c, r.exec, rule); err != nil {
+	var warning string
+	if r.state, warning, err = restore(c, r.exec, r.learner.Rule()); err != nil {
 		return fmt.Errorf("%s: %w", c.Dir, err)
+	}
+	if warning != "" {
+		r.say.printf("warning: %s", warning)
 	}
 	r.say.printf("Continuing %s from epoch %d, minibatch %d (%d samples, checkpoint %s): %s", r.dir, r.state.Epoch+1, r.state.Batch+1,
 		r.state.Samples, filepath.Base(c.Dir), what)
 	return nil
+}
+
+// sayWhatDiffers compares what a run has had so far with what it goes on with.
+func (r *run) sayWhatDiffers() {
+	for _, c := range r.changes {
+		r.say.printf("Accepted: %s", c)
+	}
+	for _, d := range []struct{ old, new string }{{r.record.Engine, engine()}, {r.record.Version, r.Version}} {
+		if d.old != d.new {
+			r.say.printf("warning: this run has trained with %s, and goes on with %s: it will not give the same bits as a run with one of the two", d.old, d.new)
+		}
+	}
 }
 
 func parameterCount(l *graph.Layout) int {
@@ -144,11 +151,7 @@ func (r *run) checkpoint() error {
 	if err := pull(r.exec); err != nil {
 		return err
 	}
-	rule, err := rule(r.cfg)
-	if err != nil {
-		return err
-	}
-	return r.store.Save(r.state.Step, parts(r.exec, rule, r.state))
+	return r.store.Save(r.state.Step, parts(r.exec, r.learner.Rule(), r.state))
 }
 
 // finish notes how the run ended.

@@ -25,7 +25,9 @@ type State struct {
 	Sums    graph.Metrics `json:"sums"`    // over the finished minibatches of the epoch that runs
 	Shown   graph.Metrics `json:"shown"`   // what of Sums the lines within the epoch have shown
 	Seconds float64       `json:"seconds"` // spent on the epoch that runs
-	Hash    string        `json:"hash"`    // of the configuration
+
+	Rule      string `json:"rule"`      // of the updates, whose moments the checkpoint has
+	RuleSince int64  `json:"ruleSince"` // the step at which the moments were zero
 }
 
 // tensors are host views of an arena, by the names of its slots.
@@ -101,29 +103,37 @@ func readModel(f *safetensors.File, e graph.Executor) error {
 	return readArena(f, "", statistics, e.Arena(graph.Statistics))
 }
 
-// restore brings an executor to where a checkpoint was written.
-func restore(c *Checkpoint, e graph.Executor, rule graph.Rule) (State, error) {
-	var s State
+// restore brings an executor to where a checkpoint was written, and warns where it has no moments for the rule: they then
+// start at zero.
+func restore(c *Checkpoint, e graph.Executor, rule graph.Rule) (s State, warning string, err error) {
 	if err := c.JSON(statePart, &s); err != nil {
-		return s, err
+		return s, "", err
 	}
 	if err := c.Tensors(modelPart, func(f *safetensors.File) error { return readModel(f, e) }); err != nil {
-		return s, err
+		return s, "", err
 	}
-	if m := moments(rule); len(m) > 0 && c.Has(optimizerPart) {
-		if err := c.Tensors(optimizerPart, func(f *safetensors.File) error {
-			parameters, _ := e.Layouts()
-			for prefix, arena := range m {
-				if err := readArena(f, prefix, parameters, e.Arena(arena)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}); err != nil {
-			return s, err
+	needed := moments(rule)
+	if s.Rule != rule.String() {
+		if len(needed) > 0 {
+			warning = fmt.Sprintf("%s: the updates before it followed the rule %s, and %s goes on from moments of zero", c.Dir, s.Rule, rule)
+		}
+		s.Rule, s.RuleSince = rule.String(), s.Step
+	} else if len(needed) > 0 {
+		if err := c.Tensors(optimizerPart, func(f *safetensors.File) error { return readMoments(f, e, needed) }); err != nil {
+			return s, "", fmt.Errorf("the moments of the rule %s: %w", rule, err)
 		}
 	}
-	return s, push(e)
+	return s, warning, push(e)
+}
+
+func readMoments(f *safetensors.File, e graph.Executor, needed map[string]graph.Arena) error {
+	parameters, _ := e.Layouts()
+	for prefix, arena := range needed {
+		if err := readArena(f, prefix, parameters, e.Arena(arena)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pull and push carry all that a checkpoint holds between a device and its mirror.

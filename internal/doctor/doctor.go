@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"runtime"
 	"strings"
 
 	"gotrain/cpu"
+	"gotrain/internal/cores"
 )
 
 // Finding is what is known of one thing.
@@ -35,7 +35,7 @@ func Examine(getenv func(string) string) []Finding {
 	return []Finding{
 		{What: "oneDNN", State: fmt.Sprintf("%s, instruction set %s", info.OneDNN, info.ISA)},
 		{What: "own kernels", State: info.Kernels},
-		cores(runtime.NumCPU(), runtime.GOMAXPROCS(0)),
+		threads(cores.Online(), cores.Usable()),
 		openMP(getenv),
 		mpi(exec.LookPath),
 		driver(),
@@ -44,12 +44,11 @@ func Examine(getenv func(string) string) []Finding {
 	}
 }
 
-// cores compares the cores with what a container's quota leaves of them, which is Go's default for GOMAXPROCS.
-func cores(host, usable int) Finding {
+// threads compares the host's cores with those that threads: auto counts.
+func threads(host, usable int) Finding {
 	f := Finding{What: "cores", State: fmt.Sprint(host)}
 	if usable < host {
-		f.State = fmt.Sprintf("%d, of which a quota or GOMAXPROCS leaves %d", host, usable)
-		f.Advice = fmt.Sprintf("set threads: %d, or threads wait for one another", usable)
+		f.State = fmt.Sprintf("%d, of which an affinity mask or a container's limit leaves %d", host, usable)
 	}
 	return f
 }

@@ -70,12 +70,12 @@ func TestALibraryThatIsNotThereOrDoesNotLoad(t *testing.T) {
 	}
 }
 
-func TestAQuotaOnCoresIsSeen(t *testing.T) {
-	if f := cores(8, 8); f != (Finding{What: "cores", State: "8"}) {
+func TestALimitOnCoresIsSeen(t *testing.T) {
+	if f := threads(8, 8); f != (Finding{What: "cores", State: "8"}) {
 		t.Errorf("%+v", f)
 	}
-	want := Finding{"cores", "64, of which a quota or GOMAXPROCS leaves 2", "set threads: 2, or threads wait for one another"}
-	if f := cores(64, 2); f != want {
+	want := Finding{What: "cores", State: "64, of which an affinity mask or a container's limit leaves 2"}
+	if f := threads(64, 2); f != want {
 		t.Errorf("%+v, want %+v", f, want)
 	}
 }

@@ -89,12 +89,6 @@ func (f *File) Names() []string { return slices.Sorted(maps.Keys(f.head.entries)
 // Metadata is a copy of the texts that the file carries beside its tensors.
 func (f *File) Metadata() map[string]string { return maps.Clone(f.head.metadata) }
 
-// Has says whether there is a tensor of that name.
-func (f *File) Has(name string) bool {
-	_, ok := f.head.entries[name]
-	return ok
-}
-
 // Shape gives a tensor's extents and the name of its type, F32 for instance. ok is false where there is no such tensor.
 func (f *File) Shape(name string) (shape []int, dtype string, ok bool) {
 	e, ok := f.head.entries[name]
