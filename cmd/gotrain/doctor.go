@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"gotrain/internal/doctor"
 )
@@ -16,7 +15,7 @@ func doctorCommand() *command {
 				return usage("doctor: takes no arguments")
 			}
 			fmt.Fprintf(s.out, "%-12s %s\n", "gotrain", programVersion())
-			doctor.Write(s.out, doctor.Examine(os.Getenv))
+			doctor.Write(s.out, doctor.Examine(userEnv))
 			return nil
 		},
 	}

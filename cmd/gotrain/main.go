@@ -17,6 +17,7 @@ import (
 )
 
 func main() {
+	limitSpinning()
 	os.Exit(run(os.Args[1:], streams{os.Stdout, os.Stderr}))
 }
 

@@ -50,7 +50,7 @@ func prepare(dir string, env []string, args ...string) *exec.Cmd {
 func environment() []string {
 	env := []string{"OMP_WAIT_POLICY=passive"}
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "GOTRAIN_") && !strings.HasPrefix(v, "OMP_") {
+		if !strings.HasPrefix(v, "GOTRAIN_") && !strings.HasPrefix(v, "OMP_") && !strings.HasPrefix(v, "GOMP_") {
 			env = append(env, v)
 		}
 	}

@@ -39,6 +39,15 @@ func model(t *testing.T, dir string) []byte {
 	return b
 }
 
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
 var (
 	duration  = regexp.MustCompile(` [0-9.]+s \([0-9.]+ samples per second\)`)
 	continues = regexp.MustCompile(`(?m)^Continuing \S+ from epoch [1-3], minibatch [0-9]+ `)
@@ -200,10 +209,19 @@ func TestASecondProcessOnTheSameRunIsRefused(t *testing.T) {
 	}
 }
 
-func TestDivergenceEndsTheRun(t *testing.T) {
-	r := gotrain(t, t.TempDir(), append(slices.Clone(short), "learner.learningRatesPerMB=1e30")...).want(t, 1)
-	if !regexp.MustCompile(`(?m)^gotrain: .*diverged in epoch 1, minibatch [0-9]+: loss \S+, learning rate 1e\+30, gradient norm \S+, first value that is not finite in .*: none yet$`).MatchString(r.log) {
-		t.Errorf("says\n%s", r.log)
+func TestDivergenceNamesTheTensorAndWhatIsKept(t *testing.T) {
+	for _, c := range []struct{ rates, epoch, kept string }{
+		{"1e30", "1", "none yet"},
+		{"0.1*1:1e30", "2", `\S+/checkpoints/000000000020`},
+	} {
+		dir := t.TempDir()
+		r := gotrain(t, dir, append(slices.Clone(short), "checkpoint.everyMinibatches=0", "learner.learningRatesPerMB="+c.rates)...).want(t, 1)
+		want := `(?m)^gotrain: diverged in epoch ` + c.epoch + `, minibatch 2: loss NaN, learning rate 1e\+30, gradient norm NaN, ` +
+			`first value that is not finite in the gradient of fc.weight; lower the rate or set learner.gradientClippingNorm; the last good checkpoint is kept: ` + c.kept + `$`
+		if !regexp.MustCompile(want).MatchString(r.log) {
+			t.Errorf("rates %s: says\n%swant\n%s", c.rates, r.log, want)
+		}
+		contains(t, "the record", read(t, filepath.Join(runDir(t, dir), "run.json")), `"diverged"`)
 	}
 }
 

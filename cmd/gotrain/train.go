@@ -18,7 +18,7 @@ func trainCommand() *command {
 	c := &command{
 		args: "-config FILE [key=value ...]", short: "does what the file's command says: trains, tests", flags: newFlags(),
 		long: "FILE is a path, or the name of a configuration that ships. Arguments key=value go over the file's keys. An unfinished\n" +
-			"run of the same configuration is continued. Ctrl-C stops after the running minibatch, with a checkpoint.",
+			"run of the same configuration is continued. With command=[test] the model of the last run of the name is tested. Ctrl-C stops after the running minibatch, with a checkpoint.",
 		examples: []example{
 			{"gotrain -config quickstart", "trains a small network on pictures that are in the binary, in under a minute"},
 			{"gotrain -config resnet20_10epochs reader.path=cifar-10-batches-bin precision=bfloat16", "trains ResNet-20 on CIFAR-10 in ten epochs, activations in bfloat16"},
@@ -26,7 +26,7 @@ func trainCommand() *command {
 		},
 	}
 	file := c.flags.String("config", "", "the configuration: `FILE`, or the name of one that ships")
-	restart := c.flags.Bool("restart", false, "start a new run where an unfinished one would be continued")
+	restart := c.flags.Bool("restart", false, "start a new run, in a folder of its own, where an unfinished one would be continued")
 	accept := c.flags.Bool("accept-changes", false, "continue the last run although the configuration has changed")
 	c.run = func(s streams, args []string) error {
 		if err := overridesOnly(args, "a configuration goes after -config, all else is key=value"); err != nil {

@@ -28,6 +28,7 @@ func TestMistakesInTheCommandLineAreNamedWithTheirRemedy(t *testing.T) {
 		{"-config", "gotrain: -config: FILE is missing after it: see gotrain help"},
 		{"eval -run", "gotrain: -run: DIR is missing after it: see gotrain help eval"},
 		{"-config quickstart -restart=perhaps", "gotrain: -restart=perhaps: write -restart or -restart=false"},
+		{"-config quickstart -restart -accept-changes", "gotrain: -restart starts a new run, and -accept-changes continues the last one: give one of the two"},
 		{"-config quickstart other", "gotrain: other: not key=value: a configuration goes after -config, all else is key=value"},
 		{"-restart", "gotrain: no configuration: name one with -config FILE"},
 		{"seed=2", "gotrain: no configuration: name one with -config FILE"},
