@@ -9,7 +9,7 @@ type Config struct {
 	Command   []string // what to do, in order: "train", "test"
 	Precision string   // "float32", "bfloat16" or "tf32"
 	Device    string   // "auto", "cpu", "cuda" or "emulator"
-	Threads   int      // CPU threads of one worker; 0: the cores that it may use over the workers
+	Threads   int      // CPU threads of one worker; 0: the cores that the process may use, over its workers
 	Seed      int64
 	Vars      map[string]string // as written, by lower-case name; already replaced everywhere
 	OutputDir string            // folder that holds one folder a run

@@ -14,7 +14,7 @@ var schema = newTable(Config{}, []Key{
 	{Path: "device", Default: "auto", Values: []string{"auto", "cpu", "cuda", "emulator"}, CNTK: "deviceId",
 		Doc: "Where training runs; auto takes a GPU where there is one. The emulator runs the GPU's kernels on the CPU, slowly."},
 	{Path: "threads", Default: "auto", Zero: "auto", Range: within(1, 4096), CNTK: "numCPUThreads",
-		Doc: "CPU threads of one worker; auto: the cores that it may use, as limits of a container say, over the workers."},
+		Doc: "CPU threads of one worker; auto: the cores that the process may use, over its workers."},
 	{Path: "seed", Default: "1", CNTK: "randomSeed",
 		Doc: "Where everything random starts from: initial weights, order, crops and flips."},
 	{Path: "vars",

@@ -24,7 +24,9 @@ func openSets(cfg *configs.Config, options ...readers.Option) (train, test reade
 	if slices.Contains(cfg.Command, "test") {
 		var e error
 		test, e = readers.Open(cfg.Reader, readers.Test, options...)
-		err = errors.Join(err, e)
+		if err == nil || e != nil && e.Error() != err.Error() { // both halves may lie in what is missing
+			err = errors.Join(err, e)
+		}
 	}
 	if err == nil && test != nil {
 		err = sameKind(train, test)

@@ -52,7 +52,7 @@ func do(t *testing.T, cfg *configs.Config, change func(*Settings)) said {
 func accepting(s *Settings)  { s.AcceptChanges = true }
 func restarting(s *Settings) { s.Restart = true }
 
-// stopping cancels the run at once: it ends behind the first minibatch that it makes.
+// stop cancels the run at once: it ends behind the first minibatch that it makes.
 func stop(t *testing.T, cfg *configs.Config, change func(*Settings)) said {
 	t.Helper()
 	var out, screen bytes.Buffer
@@ -152,6 +152,16 @@ func TestATestSetOfOtherClassesIsFoundByRunAndCheck(t *testing.T) {
 	if err := Check(context.Background(), small(t, dir, args...), &report); err != nil || strings.Contains(report.String(), "test.txt") {
 		t.Errorf("without a test to make: %v\n%s", err, report.String())
 	}
+}
+
+func TestDataThatIsMissingIsNamedOnce(t *testing.T) {
+	dir := t.TempDir()
+	nowhere := filepath.Join(dir, "nowhere")
+	one := "reader.path: " + nowhere + ": not there: reader.path takes the folder cifar-10-batches-bin"
+	cfg := small(t, dir, "reader.type=cifar10", "reader.path=nowhere", "reader.transforms=[]", "command=[train, test]")
+	_, err := try(cfg, nil)
+	demand(t, "run", err, one)
+	demand(t, "check", Check(context.Background(), cfg, &bytes.Buffer{}), one)
 }
 
 func TestAMinibatchIsNoLargerThanAnEpoch(t *testing.T) {
