@@ -13,7 +13,9 @@ import (
 )
 
 func TestANetworkIsTestedOnItsKindOfData(t *testing.T) {
-	set := func(c, h, w int, classes ...string) readers.Dataset { return kind{shape: [3]int{c, h, w}, classes: classes} }
+	set := func(c, h, w int, classes ...string) readers.Dataset {
+		return kind{shape: [3]int{c, h, w}, classes: classes}
+	}
 	for _, c := range []struct {
 		train, test readers.Dataset
 		want        string
