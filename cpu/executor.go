@@ -52,7 +52,7 @@ type key struct {
 // New returns an executor for the network that source compiles.
 func New(source graph.Source, o Options) (*Executor, error) {
 	if o.Threads <= 0 {
-		o.Threads = runtime.NumCPU()
+		o.Threads = runtime.NumCPU() // a caller who shares the machine says how many
 	}
 	if o.Batch <= 0 {
 		o.Batch = 1

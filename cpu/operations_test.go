@@ -142,7 +142,7 @@ func TestOperations(t *testing.T) {
 	} {
 		for k, o := range operations {
 			rng := rand.New(rand.NewPCG(uint64(k), 7))
-			n, in, h, w := 2+rng.IntN(4), 1+rng.IntN(4), 5+rng.IntN(9), 5+rng.IntN(9)
+			n, in, h, w := 2+rng.IntN(3), 1+rng.IntN(4), 5+rng.IntN(6), 5+rng.IntN(6)
 			few := expect(t, rng, source(o.body, o.channels, in, h, w, c.precision, graph.Options{NoFusion: c.noFusion, BucketBytes: 1 << 12}), n, n+1)
 			var many *expected
 			if o.winograd > 0 { // enough tiles, and not much of them outside of the images

@@ -99,7 +99,7 @@ func (r *run) loop(ctx context.Context, loader *readers.Loader) error {
 
 // step trains on one minibatch, unless its gradient is not finite.
 func (r *run) step(mb *readers.Minibatch, learner *learners.Learner, epochSize int) (*Step, error) {
-	at := learners.Position{Epoch: mb.Epoch, Samples: mb.Position - int64(mb.Count) - int64(mb.Epoch)*int64(epochSize), Step: r.state.Step, Count: mb.Count}
+	at := learners.Position{Epoch: mb.Epoch, Samples: mb.Position - int64(mb.Count) - int64(mb.Epoch)*int64(epochSize), Step: r.state.Step - r.state.RuleSince, Count: mb.Count}
 	s := &Step{Minibatch: mb, Update: learner.Update(at)}
 	result, err := r.exec.Step(&mb.Batch, s.Update, nil)
 	if err != nil {
