@@ -114,7 +114,7 @@ func TestUpdateRules(t *testing.T) {
 	}{
 		{"sgd", graph.Update{Rule: graph.SGD, Rate: 0.5, Gain: 1}, [2]float64{0, -0.5}},
 		{"sgd clipped", graph.Update{Rule: graph.SGD, Rate: 0.5, Gain: 1, Clip: 1}, [2]float64{0.5, 0}},
-		{"sgd with L2", graph.Update{Rule: graph.SGD, Rate: 0.5, Gain: 1, L2: 0.5}, [2]float64{0.25, -0.0625}},
+		{"sgd with L2", graph.Update{Rule: graph.SGD, Rate: 0.5, Gain: 1, L2: 0.5}, [2]float64{-0.25, -0.6875}},
 		{"momentum", graph.Update{Rule: graph.Momentum, Rate: 0.5, Momentum: 0.5, Gain: 1}, [2]float64{0, -1}},
 		{"momentum with unit gain", graph.Update{Rule: graph.Momentum, Rate: 1, Momentum: 0.5, Gain: 0.5}, [2]float64{0, -1}},
 		{"nesterov", graph.Update{Rule: graph.Momentum, Rate: 0.5, Momentum: 0.5, Gain: 1, Nesterov: true}, [2]float64{-0.5, -1.5}},
