@@ -1,11 +1,13 @@
 package cpu_test
 
 import (
+	"cmp"
+	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
-	"sort"
 	"testing"
 	"text/tabwriter"
 
@@ -64,65 +66,88 @@ func prepare(b testing.TB, depth int, precision graph.DType, direct bool) (*cpu.
 	return e, batch
 }
 
-// BenchmarkOperations prints where the time of a ResNet-20 step goes: for each kind of operation and size of image the
-// median of several steps. It is what docs/performance.md shows.
+// The limits of the machine that BenchmarkOperations compares with; those of 2 cores of an AMD EPYC of the Zen 4 generation.
+var (
+	peak      = flag.Float64("peak", 230, "GFLOP/s of float32 that the machine can do; in bfloat16 products are made in float32, too")
+	bandwidth = flag.Float64("bandwidth", 75, "GB/s that the machine reads and writes from memory")
+)
+
+// BenchmarkOperations prints where the time of a ResNet-20 step goes: for each kind of operation and shape the median of
+// several steps, beside the least that a direct computation would take by the limits above. It is what docs/performance.md
+// shows. direct=true is without Winograd kernels, to compare versions of oneDNN layer by layer.
 func BenchmarkOperations(b *testing.B) {
 	for _, precision := range []graph.DType{graph.Float32, graph.BFloat16} {
-		b.Run(precision.String(), func(b *testing.B) {
-			e, batch := prepare(b, 20, precision, false)
-			const steps = 15
-			ops := e.Plan().Ops
-			seconds := make([][]float64, len(ops))
-			for b.Loop() {
-				for range steps {
-					s, err := e.Profile(batch)
-					if err != nil {
-						b.Fatal(err)
-					}
-					for i := range s {
-						seconds[i] = append(seconds[i], s[i])
-					}
-				}
-			}
-			type row struct {
-				ms, gflop, mb float64
-				n             int
-			}
-			rows, order := map[string]*row{}, []string{}
-			for i, o := range ops[:e.Plan().Backward] {
-				sort.Float64s(seconds[i])
-				name := o.Kind.String()
-				for _, t := range append(slices.Clone(o.In), o.Out...) {
-					if len(t.Shape) == 4 && t.Shape[0] == batch.N {
-						name += fmt.Sprintf(" %d@%dx%d", t.Shape[1], t.Shape[2], t.Shape[3])
-						break
+		for _, direct := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%s/direct=%v", precision, direct), func(b *testing.B) {
+				e, batch := prepare(b, 20, precision, direct)
+				const steps = 15
+				ops := e.Plan().Ops[:e.Plan().Backward]
+				seconds := make([][]float64, len(ops))
+				for b.Loop() {
+					for range steps {
+						s, err := e.Profile(batch)
+						if err != nil {
+							b.Fatal(err)
+						}
+						for i := range ops {
+							seconds[i] = append(seconds[i], s[i])
+						}
 					}
 				}
-				if o.Attr.Kernel > 0 {
-					name += fmt.Sprintf(" k%d s%d", o.Attr.Kernel, o.Attr.Stride)
-				}
-				r := rows[name]
-				if r == nil {
-					r = &row{}
-					rows[name], order = r, append(order, name)
-				}
-				r.n++
-				r.ms += 1e3 * seconds[i][len(seconds[i])/2]
-				r.gflop += float64(o.FLOPs()) * 1e-9
-				for _, t := range append(slices.Clone(o.In), o.Out...) {
-					r.mb += float64(t.Bytes()) * 1e-6
-				}
-			}
-			w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-			fmt.Fprintf(w, "\n%s\tcalls\tms\tGFLOP/s\tGB/s\t\n", precision)
-			var total float64
-			for _, name := range order {
-				r := rows[name]
-				total += r.ms
-				fmt.Fprintf(w, "%s\t%d\t%.2f\t%.0f\t%.0f\t\n", name, r.n, r.ms, r.gflop/r.ms*1e3, r.mb/r.ms)
-			}
-			fmt.Fprintf(w, "all\t\t%.1f\t\t\t\n", total)
-			w.Flush()
-		})
+				printOperations(os.Stdout, fmt.Sprintf("%s, direct=%v", precision, direct), ops, seconds)
+			})
+		}
 	}
+}
+
+// operationName is the kind of an operation with the shape of its first activation.
+func operationName(o *graph.Op) string {
+	name := o.Kind.String()
+	for _, t := range append(slices.Clone(o.In), o.Out...) {
+		if len(t.Shape) == 4 && t.Role != graph.Parameter && t.Role != graph.ParameterGradient {
+			name += fmt.Sprintf(" %dx%dx%d", t.Shape[1], t.Shape[2], t.Shape[3])
+			break
+		}
+	}
+	if o.Attr.Kernel > 0 {
+		name += fmt.Sprintf(", %dx%d/%d", o.Attr.Kernel, o.Attr.Kernel, o.Attr.Stride)
+	}
+	return name
+}
+
+func printOperations(out io.Writer, title string, ops []*graph.Op, seconds [][]float64) {
+	type row struct {
+		ms, gflop, mb, limit float64
+		n                    int
+	}
+	rows, order, all := map[string]*row{}, []string{}, row{}
+	for i, o := range ops {
+		slices.Sort(seconds[i])
+		gflop, mb := float64(o.FLOPs())*1e-9, 0.0
+		for _, t := range append(slices.Clone(o.In), o.Out...) {
+			mb += float64(t.Bytes()) * 1e-6
+		}
+		name := operationName(o)
+		if rows[name] == nil {
+			rows[name], order = &row{}, append(order, name)
+		}
+		for _, r := range []*row{rows[name], &all} {
+			r.n++
+			r.ms += 1e3 * seconds[i][len(seconds[i])/2]
+			r.gflop += gflop
+			r.mb += mb
+			r.limit += max(1e3*gflop / *peak, mb / *bandwidth)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(rows[b].ms, rows[a].ms) })
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "\n%s\tcalls\tms\tlimit ms\tlimit/ms\tGFLOP/s\tGB/s\t\n", title)
+	line := func(name string, r *row) {
+		fmt.Fprintf(w, "%s\t%d\t%.2f\t%.2f\t%.0f %%\t%.0f\t%.0f\t\n", name, r.n, r.ms, r.limit, 100*r.limit/r.ms, r.gflop/r.ms*1e3, r.mb/r.ms)
+	}
+	for _, name := range order {
+		line(name, rows[name])
+	}
+	line("all", &all)
+	w.Flush()
 }
