@@ -50,7 +50,7 @@ func (g *Graph) planMemory() Memory {
 		for _, p := range o.inPlace() {
 			out, in := o.Out[p[0]], o.In[p[1]]
 			s := held[in]
-			if s == nil || shared[p[0]] != nil || taken[p[1]] || last[in] != i || in.Role != Intermediate || in.Bytes() != out.Bytes() || s.to != i {
+			if s == nil || shared[p[0]] != nil || taken[p[1]] || in.Role != Intermediate || in.Bytes() != out.Bytes() || s.to != i {
 				continue
 			}
 			if slices.Index(o.In, in) != p[1] { // the same tensor twice
@@ -77,13 +77,14 @@ func (g *Graph) planMemory() Memory {
 			held[t] = s
 		}
 	}
+	change := make([]int, len(g.Ops)+2) // of the bytes that are live, from one operation to the next
+	for _, s := range spans {
+		change[s.from] += s.bytes
+		change[s.to+1] -= s.bytes
+	}
+	live := 0
 	for i := range g.Ops {
-		live := 0
-		for _, s := range spans {
-			if s.from <= i && i <= s.to {
-				live += s.bytes
-			}
-		}
+		live += change[i]
 		m.Live = max(m.Live, live)
 	}
 	order := slices.Clone(spans)

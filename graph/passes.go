@@ -13,17 +13,6 @@ func (g *Graph) consumers() map[*Tensor][]*Op {
 	return c
 }
 
-// producers gives, for each tensor, the operation that writes it.
-func (g *Graph) producers() map[*Tensor]*Op {
-	p := map[*Tensor]*Op{}
-	for _, o := range g.Ops {
-		for _, t := range o.Out {
-			p[t] = o
-		}
-	}
-	return p
-}
-
 func (o *Op) fuse(with *Op) {
 	if o.Fused == nil {
 		o.Fused = []string{o.Kind.String()}
@@ -35,65 +24,64 @@ func (o *Op) fuse(with *Op) {
 // differentiated, so that the backward pass is fused with it: what a fused operation saves is one read and one write of
 // an activation for each operation folded in, in both directions.
 func (g *Graph) fuseForward() {
-	for i := 0; i < len(g.Ops); i++ {
-		o := g.Ops[i]
-		if o.Kind != Add && o.Kind != ReLU {
+	consumers := g.consumers()
+	norms := map[*Tensor]int{} // places of the batch norms that can still take something in, by their results
+	for i, o := range g.Ops {
+		switch o.Kind {
+		case BatchNorm, BatchNormInference:
+			norms[o.Out[0]] = i
+			continue
+		case Add, ReLU:
+		default:
 			continue
 		}
-		consumers, producers := g.consumers(), g.producers()
 		// Of two candidates for an addition the later one is taken: the other operand is then there.
-		var norm *Op
+		at := -1
 		for _, x := range o.In {
-			p := producers[x]
-			if p == nil || p.Kind != BatchNorm && p.Kind != BatchNormInference || len(consumers[x]) != 1 || p.Attr.ReLU {
-				continue
-			}
-			if o.Kind == Add && (p.Attr.Addend || o.In[0] == o.In[1]) {
-				continue
-			}
-			if norm == nil || slices.Index(g.Ops, p) > slices.Index(g.Ops, norm) {
-				norm = p
+			k, ok := norms[x]
+			if ok && len(consumers[x]) == 1 && (o.Kind == ReLU || !g.Ops[k].Attr.Addend) {
+				at = max(at, k)
 			}
 		}
-		if norm == nil {
+		if at < 0 {
 			continue
 		}
+		// The batch norm moves to the place of what it swallows, behind all of its operands.
+		norm := g.Ops[at]
+		g.Ops[at], g.Ops[i] = nil, norm
+		delete(norms, norm.Out[0])
+		norm.fuse(o)
 		if o.Kind == Add {
 			other := o.In[0]
 			if other == norm.Out[0] {
 				other = o.In[1]
 			}
 			norm.In, norm.Attr.Addend = append(norm.In, other), true
+			norms[o.Out[0]] = i
 		} else {
-			norm.Attr.ReLU = true
+			norm.Attr.ReLU = true // nothing goes behind it
 		}
-		norm.fuse(o)
 		norm.Out[0] = o.Out[0]
-		// The batch norm moves to the place of what it swallowed, behind all of its operands.
-		at := slices.Index(g.Ops, norm)
-		g.Ops = slices.Delete(g.Ops, at, at+1)
-		i--
-		g.Ops[i] = norm
 	}
+	g.Ops = slices.DeleteFunc(g.Ops, func(o *Op) bool { return o == nil })
 }
 
 // fuseGradientSums folds the addition of two gradients into the batch norm's backward pass that alone reads the sum.
 func (g *Graph) fuseGradientSums() {
-	for i := 0; i < len(g.Ops); i++ {
-		sum := g.Ops[i]
+	consumers := g.consumers()
+	g.Ops = slices.DeleteFunc(g.Ops, func(sum *Op) bool {
 		if sum.Kind != Add || sum.Phase != Backward {
-			continue
+			return false
 		}
-		readers := g.consumers()[sum.Out[0]]
+		readers := consumers[sum.Out[0]]
 		if len(readers) != 1 || readers[0].Kind != BatchNormBackward || len(readers[0].BatchNormBackward().DY) != 1 {
-			continue
+			return false
 		}
 		norm := readers[0]
 		norm.In = append(norm.In[:len(norm.In)-1:len(norm.In)-1], sum.In...)
 		norm.fuse(sum)
-		g.Ops = slices.Delete(g.Ops, i, i+1)
-		i--
-	}
+		return true
+	})
 }
 
 // dropDead removes operations none of whose results is used, and tensors that no operation touches.
