@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // checker reports settings that do not go together. A check whose keys have
@@ -49,7 +50,7 @@ func (k checker) fail(keys []string, format string, args ...any) {
 func (k checker) run() {
 	c := k.c
 	if strings.ContainsAny(c.Name, `/\`) || strings.ContainsFunc(c.Name, func(r rune) bool { return !unicode.IsPrint(r) }) ||
-		c.Name == "" || c.Name[0] == '.' || len(c.Name) > 100 || strings.TrimSpace(c.Name) != c.Name {
+		!utf8.ValidString(c.Name) || c.Name == "" || c.Name[0] == '.' || len(c.Name) > 100 || strings.TrimSpace(c.Name) != c.Name {
 		k.fail([]string{"name"}, "%s cannot name a folder: write up to 100 letters, digits, - and _", strconv.Quote(c.Name))
 	}
 	if len(c.Command) == 0 {

@@ -12,7 +12,7 @@ import (
 
 // Error is one thing that is wrong in a configuration.
 type Error struct {
-	Pos     string // file:line:column, file:line, file, or "argument key=value"
+	Pos     string // file:line:column, file:line, file, or "argument key=value"; empty: not known
 	Key     string // dotted path in its canonical spelling; empty: the file as a whole
 	Message string // what is wrong and what would be right
 }
@@ -20,12 +20,14 @@ type Error struct {
 // Error returns the position, the key and the message in one line. An
 // argument names its key already.
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Pos)
-	if e.Key != "" && !e.namesKey() {
-		b.WriteString(": " + e.Key)
+	parts := make([]string, 0, 3)
+	if e.Pos != "" {
+		parts = append(parts, e.Pos)
 	}
-	return b.String() + ": " + e.Message
+	if e.Key != "" && !e.namesKey() {
+		parts = append(parts, e.Key)
+	}
+	return strings.Join(append(parts, e.Message), ": ")
 }
 
 func (e *Error) namesKey() bool {

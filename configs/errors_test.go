@@ -128,7 +128,7 @@ func TestEveryErrorIsNamedWithItsPlaceAndItsRemedy(t *testing.T) {
 		{"more samples than can be counted", head + "learner: {maxEpochs: 2147483647, learningRatesPerMB: 1, epochSize: 4194305}", nil, []string{
 			"c.yaml:3:68: learner.epochSize: 2147483647 epochs of 4194305 samples are more than 2^53 samples in all: lower one of the two"}},
 		{"a limit is written as an integer", good, []string{"reader.numClasses=0"}, []string{
-			"argument reader.numClasses=0: 0 is not auto or an integer from 1 to 16777216"}},
+			"argument reader.numClasses=0: 0 is not auto or an integer from 1 to 1048576"}},
 		{"settings that do not go together, all at once", good, []string{"distributed.blockMomentum.blockSize=1000", "distributed.bits=1", "distributed.doubleBuffering=true", "network.batchNorm.sync=true", "learner.type=adam", "learner.useNAG=true", "learner.momentumPerMB=0.9", "device=cpu", "precision=tf32", "distributed.transport=nccl", "network.convolution=cudnn"}, []string{
 			"argument precision=tf32: tf32 is a format of GPUs, and device is cpu: write float32 or bfloat16, or device: cuda",
 			"argument network.convolution=cudnn: cudnn runs on cuda only, and device is cpu: write auto",

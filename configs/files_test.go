@@ -58,7 +58,7 @@ func TestAFileThatCannotBeReadIsNamed(t *testing.T) {
 		"resnet20_dens":     "resnet20_dens: there is no such file: did you mean resnet20_dense, which ships?",
 		"folder":            "folder: this is a folder: name a YAML file in it",
 		"bad.yaml/x":        "bad.yaml/x: open: not a directory",
-		"":                  `: "" names no configuration: the configurations that ship are ` + names,
+		"":                  `"" names no configuration: the configurations that ship are ` + names,
 		"over.yaml":         "bad.yaml:2: not YAML: did not find expected node content",
 		"short.yaml":        "short.yaml:1:10: extends: resnet20_dens: there is no such file: did you mean resnet20_dense, which ships?",
 		"map.yaml":          "map.yaml:1:10: extends: write the name of a configuration or a list of names",

@@ -2,7 +2,7 @@ package configs
 
 // transformTable holds the keys of an item of reader.transforms, by kind.
 var transformTable = newTable(Transform{}, []Key{
-	{Path: "crop.padding", to: "Padding", Range: within(1, 1024), Group: "crop",
+	{Path: "crop.padding", to: "Padding", Range: within(1, 1000), Group: "crop",
 		Doc: "A random crop of the picture's own size after this many zero pixels are added on each side."},
 	{Path: "crop.type", to: "CropType", Values: []string{"randomSide", "center"}, Group: "crop", CNTK: "cropType",
 		Doc: "A square crop at a random place with a random side, or at the center."},
@@ -11,8 +11,8 @@ var transformTable = newTable(Transform{}, []Key{
 	{Path: "crop.jitterType", to: "Jitter", Values: []string{"uniRatio", "none"},
 		Doc: "randomSide: uniRatio draws the ratio evenly between least and greatest; none takes the least."},
 	{Path: "flip", to: "Flip", Values: []string{"horizontal"}, Doc: "Mirror every second picture, at random."},
-	{Path: "scale.width", to: "Width", Required: true, Range: within(1, 1<<16), Doc: "Pixels of a row after scaling."},
-	{Path: "scale.height", to: "Height", Required: true, Range: within(1, 1<<16), Doc: "Rows after scaling."},
+	{Path: "scale.width", to: "Width", Required: true, Range: within(1, 1<<14), Doc: "Pixels of a row after scaling."},
+	{Path: "scale.height", to: "Height", Required: true, Range: within(1, 1<<14), Doc: "Rows after scaling."},
 	{Path: "scale.interpolation", to: "Interpolation", Default: "linear", Values: []string{"nearest", "linear", "cubic"}, CNTK: "interpolations",
 		Doc: "How a pixel between pixels is found."},
 	{Path: "mean.values", to: "Mean", Group: "mean", Doc: "Subtracted from the pixels (0 to 255): one value, or one a channel."},

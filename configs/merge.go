@@ -74,6 +74,10 @@ func (l *loader) assemble(k *koanf.Koanf) *Config {
 			c.origins[strings.ToLower(key.Path)] = v.Origin
 		case (key.Default != "" || key.Path == "name") && !anySet(k, schema.group(key)):
 			data, _ := defaults.value(key, key.Path, l.defaultNode(key))
+			if data == nil { // a folder of a working directory that has no name in UTF-8, or is gone
+				l.bad[key.Path] = true
+				continue
+			}
 			key.set(into, data)
 			c.origins[strings.ToLower(key.Path)] = defaultOrigin
 		case key.Required && !l.bad[key.Path]:

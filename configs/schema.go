@@ -34,7 +34,7 @@ var schema = newTable(Config{}, []Key{
 	{Path: "reader.testLabels", IsPath: true, Doc: "idx: file of the test labels, instead of MNIST's name in path."},
 	{Path: "reader.labelKind", Default: "fine", Values: []string{"fine", "coarse"},
 		Doc: "cifar100: the 100 fine or the 20 coarse classes."},
-	{Path: "reader.numClasses", Default: "auto", Zero: "auto", Range: within(1, 1<<24), CNTK: "labelDim",
+	{Path: "reader.numClasses", Default: "auto", Zero: "auto", Range: within(1, 1<<20), CNTK: "labelDim",
 		Doc: "Number of classes; auto: as the data says."},
 	{Path: "reader.channels", Default: "auto", Zero: "auto", Range: within(1, 4096),
 		Doc: "images: channels of a sample after the transforms, 1 or 3; auto: as the data says."},

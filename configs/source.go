@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
@@ -154,6 +155,9 @@ func whatShips(name string) string {
 // parsed reads the YAML of a file. Its errors carry the file's name.
 func (l *loader) parsed(s *source) (*source, error) {
 	s.home = l.home
+	if bytes.HasPrefix(s.content, []byte("\xff\xfe")) || bytes.HasPrefix(s.content, []byte("\xfe\xff")) {
+		return nil, &Error{Pos: s.name, Message: "this is UTF-16: save the file as UTF-8"}
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(s.content))
 	var doc yaml.Node
 	if err := dec.Decode(&doc); err == io.EOF {
@@ -193,7 +197,13 @@ func (s *source) absolute(t scalar) (path, problem string) {
 	case path[0] == '~':
 		return "", "~ stands for your own home folder only: write the whole path, or ./" + path
 	case !filepath.IsAbs(path):
+		if t.dir == "" {
+			return "", "the working directory is not there any more, or cannot be read: go to another, or write the whole path"
+		}
 		path = filepath.Join(t.dir, path)
+	}
+	if !utf8.ValidString(path) { // YAML cannot hold it
+		return "", fmt.Sprintf("%q is not UTF-8 text: rename the folder, or write the path of another", path)
 	}
 	return filepath.Clean(path), ""
 }

@@ -1,8 +1,6 @@
 package readers
 
 import (
-	"fmt"
-
 	"gotrain/configs"
 )
 
@@ -21,12 +19,12 @@ func convertColors(list []configs.Transform, s *set) error {
 		want := map[string]int{"gray": 1, "rgb": 3}[f.Color]
 		switch {
 		case want == 0:
-			return fmt.Errorf("%s: no color %q: use gray or rgb", place(i, f), f.Color)
+			return configs.Errors{fault(i, f, "no color %q: use gray or rgb", f.Color)}
 		case want == s.c:
 		case s.files != nil:
 			s.c = want
 		case s.pixels == nil || s.c != 1 && s.c != 3:
-			return fmt.Errorf("%s: samples of %d channels of numbers have no rule that makes them %s", place(i, f), s.c, f.Color)
+			return configs.Errors{fault(i, f, "samples of %d channels of numbers have no rule that makes them %s", s.c, f.Color)}
 		case want == 1:
 			s.toGray()
 		default:

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"os"
 	"strconv"
 
 	"gotrain/configs"
@@ -45,7 +44,7 @@ func openCTF(cfg configs.Reader, split Split) (*set, error) {
 	if len(f.shape) != 3 || f.shape[0] < 1 || f.shape[1] < 1 || f.shape[2] < 1 {
 		return nil, fmt.Errorf("reader.featureShape: %v: set it to [channels, height, width] of a sample", f.shape)
 	}
-	content, err := os.ReadFile(path)
+	content, err := readFile(path)
 	if err != nil {
 		return nil, readable(key, path, "a file in CNTK's text format", err)
 	}

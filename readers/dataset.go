@@ -73,6 +73,9 @@ func Open(cfg configs.Reader, split Split, options ...Option) (Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
+	if n := len(raw.classes); cfg.NumClasses != 0 && cfg.NumClasses != n {
+		return nil, wrong("reader.numClasses", "%d, but %s has %d classes: set it to %d or auto", cfg.NumClasses, raw.path, n, n)
+	}
 	t, err := compile(cfg.Transforms, split, raw)
 	if err != nil {
 		return nil, err
@@ -97,8 +100,8 @@ func fits(cfg configs.Reader, t *transforms) error {
 		want, got int
 	}{{"channels", cfg.Channels, t.c}, {"height", cfg.Height, t.h}, {"width", cfg.Width, t.w}} {
 		if side.want != 0 && side.want != side.got {
-			return fmt.Errorf("reader.%s: %d, but after the transforms samples have %d: change it or the transforms",
-				side.key, side.want, side.got)
+			return wrong("reader."+side.key, "%d, but after the transforms samples have %d: change it or the transforms",
+				side.want, side.got)
 		}
 	}
 	return nil

@@ -42,6 +42,9 @@ func decode(path string, c int, buf *buffers) (picture, error) {
 
 // dimensions reads the width and height of a picture file from its header.
 func dimensions(path string) ([2]int, error) {
+	if err := regular(path); err != nil {
+		return [2]int{}, cause(err)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return [2]int{}, cause(err)
@@ -52,6 +55,9 @@ func dimensions(path string) ([2]int, error) {
 }
 
 func load(path string, buf *buffers) error {
+	if err := regular(path); err != nil {
+		return cause(err)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return cause(err)

@@ -61,9 +61,9 @@ func trainLabels(cfg configs.Reader) ([]int32, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (the number of classes is found there; or set reader.numClasses)", err)
 	}
-	content, err := os.ReadFile(path)
+	content, err := readFile(path)
 	if err != nil {
-		return nil, err
+		return nil, readable("reader.path", path, "a folder whose files can be read", err)
 	}
 	labels, err := parseIDX(content, idxLabels)
 	if err != nil {
@@ -76,9 +76,9 @@ func trainLabels(cfg configs.Reader) ([]int32, error) {
 func readPair(imagesPath, labelsPath string) (*idx, []int32, error) {
 	var parsed [2]*idx
 	for i, path := range []string{imagesPath, labelsPath} {
-		content, err := os.ReadFile(path)
+		content, err := readFile(path)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, readable("reader.path", path, "a folder whose files can be read", err)
 		}
 		magics := []int{idxGray, idxColor}
 		if i == 1 {
@@ -118,7 +118,7 @@ func idxFiles(cfg configs.Reader, split Split) (images, labels string, err error
 
 func idxFile(given, key, dir, name, form string) (string, error) {
 	if given != "" {
-		if _, err := os.Stat(given); err != nil {
+		if err := regular(given); err != nil {
 			return "", readable(key, given, "an IDX file", err)
 		}
 		return given, nil

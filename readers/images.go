@@ -34,7 +34,7 @@ func openImages(cfg configs.Reader, split Split) (*set, error) {
 	s := &set{path: path, c: 3}
 	if cfg.Channels != 0 {
 		if s.c = cfg.Channels; s.c != 1 && s.c != 3 {
-			return nil, fmt.Errorf("reader.channels: %d: use 1 (gray) or 3 (color)", s.c)
+			return nil, wrong("reader.channels", "%d: use 1 (gray) or 3 (color)", s.c)
 		}
 	}
 	info, err := os.Stat(path)
@@ -163,7 +163,11 @@ func isPicture(e fs.DirEntry) bool {
 // readMap reads CNTK's map file: a path, a tab and the number of the class on each line. Paths are relative to the map.
 // A byte-order mark, CRLF, empty lines and spaces in paths are no obstacle.
 func (s *set) readMap(path, train string, classes int) error {
-	entries, err := mapLines(path, classes)
+	key := "reader.path"
+	if path != train {
+		key = "reader.testPath"
+	}
+	entries, err := mapLines(key, path, classes)
 	if err != nil {
 		return err
 	}
@@ -175,7 +179,7 @@ func (s *set) readMap(path, train string, classes int) error {
 		if info, err := os.Stat(train); err == nil && info.IsDir() {
 			return fmt.Errorf("reader.testPath: %s: a map file, but reader.path is a folder: use two of a kind", path)
 		}
-		if entries, err = mapLines(train, 0); err != nil {
+		if entries, err = mapLines("reader.path", train, 0); err != nil {
 			return err
 		}
 	}
@@ -192,6 +196,9 @@ func (s *set) readMap(path, train string, classes int) error {
 	return bad.err()
 }
 
+// maxClasses is as many as reader.numClasses takes.
+const maxClasses = 1 << 20
+
 type mapLine struct {
 	line  int // from 1
 	path  string
@@ -199,13 +206,14 @@ type mapLine struct {
 }
 
 // mapLines parses a map. With classes 0 any label is good that is not negative.
-func mapLines(path string, classes int) ([]mapLine, error) {
-	content, err := os.ReadFile(path)
+func mapLines(key, path string, classes int) ([]mapLine, error) {
+	content, err := readFile(path)
 	if err != nil {
-		return nil, err
+		return nil, readable(key, path, "a map file", err)
 	}
-	want := "an integer from 0"
+	limit, want := int64(maxClasses), "an integer from 0"
 	if classes > 0 {
+		limit = int64(classes)
 		want = fmt.Sprintf("an integer from 0 to %d", classes-1)
 	}
 	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf"))
@@ -232,7 +240,11 @@ func mapLines(path string, classes int) ([]mapLine, error) {
 			continue
 		}
 		label, err := strconv.ParseInt(text, 10, 32)
-		if err != nil || label < 0 || label >= 1<<20 || classes > 0 && label >= int64(classes) {
+		if err == nil && label >= maxClasses {
+			bad.add("%s:%d: label %d is above %d, the greatest that can be used: number the classes from 0", path, n, label, maxClasses-1)
+			continue
+		}
+		if err != nil || label < 0 || label >= limit {
 			bad.add("%s:%d: label '%s' is not %s", path, n, text, want)
 			continue
 		}
@@ -280,6 +292,8 @@ func (s *set) checkFiles(cfg configs.Reader) error {
 	}
 	for i, err := range errs {
 		switch {
+		case errors.Is(err, fs.ErrNotExist) && s.files[i].origin == "":
+			bad.add("%w: a link to nothing: correct or remove it", s.locate(i, err))
 		case errors.Is(err, fs.ErrNotExist):
 			bad.add("%w: correct the path, which is relative to the map, or remove the line", s.locate(i, err))
 		case err != nil && cfg.OnError != "skip":
@@ -306,6 +320,8 @@ func (f *file) check() error {
 		return cause(err)
 	case info.IsDir():
 		return errors.New("a folder, not a picture")
+	case !info.Mode().IsRegular():
+		return errors.New("not a regular file")
 	}
 	f.size = info.Size()
 	return nil

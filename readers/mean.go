@@ -3,7 +3,6 @@ package readers
 import (
 	"encoding/xml"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -18,9 +17,9 @@ import (
 // OpenCV does, but the script that came with it and wrote the file for CIFAR-10 wrote planes, red first. A mean of
 // photographs is smooth, so of the two readings the one in which neighbors differ less is right; the note says which.
 func readMean(path string, c, h, w int) (mean []float32, note string, err error) {
-	content, err := os.ReadFile(path)
+	content, err := readFile(path)
 	if err != nil {
-		return nil, "", err
+		return nil, "", readable("file", path, "CNTK's mean file", err)
 	}
 	var file struct {
 		XMLName xml.Name `xml:"opencv_storage"`

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"gotrain/configs"
 )
 
 // set holds the samples of one half of a data set before any transform: bytes, numbers, or the names of picture files.
@@ -137,13 +139,42 @@ func numbered(n int) []string {
 	return names
 }
 
+// wrong is a fault of the configuration and not of the data.
+func wrong(key, format string, args ...any) error {
+	return configs.Errors{{Key: key, Message: fmt.Sprintf(format, args...)}}
+}
+
+// regular refuses what isn't a file: reading a pipe may wait for ever.
+func regular(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		err = errors.New("a folder, not a file")
+	case !info.Mode().IsRegular():
+		err = errors.New("not a regular file")
+	default:
+		return nil
+	}
+	return &os.PathError{Op: "open", Path: path, Err: err}
+}
+
+// readFile reads a whole regular file.
+func readFile(path string) ([]byte, error) {
+	if err := regular(path); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
+
 // readable turns a file system's error into one that says what to do.
 func readable(key, path, want string, err error) error {
 	switch {
 	case path == "":
-		return fmt.Errorf("%s is missing: set it to %s", key, want)
+		return configs.Errors{{Message: fmt.Sprintf("%s is missing: set it to %s", key, want)}}
 	case errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("%s: %s: not there: %s takes %s", key, path, key, want)
 	}
-	return fmt.Errorf("%s: %w", key, err)
+	return fmt.Errorf("%s: %s: %w: make it a file that can be read, or set %s to %s", key, path, cause(err), key, want)
 }

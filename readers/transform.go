@@ -72,16 +72,16 @@ func compile(list []configs.Transform, split Split, s *set) (*transforms, error)
 	var meanFile *configs.Transform
 	var meanScale []float64 // of each channel, from the mean picture on
 	padded := make([]affine, s.c)
-	var bad problems
+	var bad configs.Errors
 	for i := range list {
 		f := &list[i]
 		if seen[f.Kind] && f.Kind != "mean" && f.Kind != "normalize" {
-			bad.add("%s: a second %s: one is enough", place(i, f), f.Kind)
+			bad = append(bad, fault(i, f, "a second %s: one is enough", f.Kind))
 			continue
 		}
 		seen[f.Kind] = true
 		if meanFile != nil && (f.Kind == "crop" || f.Kind == "scale" || f.Kind == "flip") {
-			bad.add("%s: %s comes after the mean file: put mean last, as in CNTK", place(i, f), f.Kind)
+			bad = append(bad, fault(i, f, "%s comes after the mean file: put mean last, as in CNTK", f.Kind))
 			continue
 		}
 		var err error
@@ -113,14 +113,14 @@ func compile(list []configs.Transform, split Split, s *set) (*transforms, error)
 			err = fmt.Errorf("no transform %q: use crop, flip, scale, mean, normalize or color", f.Kind)
 		}
 		if err != nil {
-			bad.add("%s: %w", place(i, f), err)
+			bad = append(bad, fault(i, f, "%v", err))
 		}
 	}
-	if err := bad.err(); err != nil {
-		return nil, err
+	if len(bad) > 0 {
+		return nil, bad
 	}
 	if t.h == 0 && s.h > 0 {
-		return nil, fmt.Errorf("reader.transforms: randomSide crops of several sizes: add {scale: {width: W, height: H}} after it")
+		return nil, wrong("reader.transforms", "randomSide crops of several sizes: add {scale: {width: W, height: H}} after it")
 	}
 	if t.h == 0 {
 		return nil, fmt.Errorf("%s: pictures of several sizes: add {scale: {width: W, height: H}} to reader.transforms", s.path)
@@ -144,13 +144,9 @@ func compile(list []configs.Transform, split Split, s *set) (*transforms, error)
 	return t, nil
 }
 
-// place says where a transform was written.
-func place(i int, f *configs.Transform) string {
-	at := fmt.Sprintf("reader.transforms[%d].%s", i, f.Kind)
-	if f.Origin != "" {
-		return f.Origin + ": " + at
-	}
-	return at
+// fault is something wrong with a transform, at the place where it was written.
+func fault(i int, f *configs.Transform, format string, args ...any) *configs.Error {
+	return &configs.Error{Pos: f.Origin, Key: fmt.Sprintf("reader.transforms[%d].%s", i, f.Kind), Message: fmt.Sprintf(format, args...)}
 }
 
 func (t *transforms) addCrop(f *configs.Transform, split Split, s *set) error {
