@@ -24,14 +24,35 @@ func openSets(cfg *configs.Config, options ...readers.Option) (train, test reade
 	if slices.Contains(cfg.Command, "test") {
 		var e error
 		test, e = readers.Open(cfg.Reader, readers.Test, options...)
-		if err == nil || e != nil && e.Error() != err.Error() { // both halves may lie in what is missing
-			err = errors.Join(err, e)
-		}
+		err = joinOnce(err, e) // both halves may lie in what is missing
 	}
 	if err == nil && test != nil {
 		err = sameKind(train, test)
 	}
-	return train, test, err
+	return train, test, whereSet(cfg, err)
+}
+
+// joinOnce joins two errors of which lines may be the same.
+func joinOnce(a, b error) error {
+	if a == nil || b == nil {
+		return errors.Join(a, b)
+	}
+	said := strings.Split(a.Error(), "\n")
+	lines := slices.DeleteFunc(strings.Split(b.Error(), "\n"), func(line string) bool { return slices.Contains(said, line) })
+	if len(lines) == 0 {
+		return a
+	}
+	return errors.Join(a, errors.New(strings.Join(lines, "\n")))
+}
+
+// whereSet adds to the error of data that is missing where its place comes from, which is not to be seen in a configuration
+// that takes it from the environment.
+func whereSet(cfg *configs.Config, err error) error {
+	shipped := strings.HasPrefix(cfg.Origin("reader.path"), "shipped:") && cfg.Vars["dataDir"] != ""
+	if err != nil && shipped && strings.HasPrefix(err.Error(), "reader.path: ") {
+		return fmt.Errorf("%w: set reader.path, or GOTRAIN_DATA to the folder that it lies in", err)
+	}
+	return err
 }
 
 // sameKind compares what a network is built for.

@@ -3,11 +3,13 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"gotrain/configs"
 	"gotrain/internal/cores"
 	"gotrain/readers"
 )
@@ -112,4 +114,35 @@ func TestThreadsAreThoseOfTheCores(t *testing.T) {
 	if got := threads(small(t, t.TempDir(), "threads=auto")); got != cores.Usable() {
 		t.Errorf("%d threads on %d cores", got, cores.Usable())
 	}
+}
+
+func TestFaultsOfBothSetsAreSaidOnce(t *testing.T) {
+	a, b := errors.New("x\ny"), errors.New("y\nz")
+	demand(t, "both", joinOnce(a, b), "x\ny\nz")
+	demand(t, "the same", joinOnce(a, a), "x\ny")
+	demand(t, "the first", joinOnce(a, nil), "x\ny")
+	demand(t, "the second", joinOnce(nil, b), "y\nz")
+	if err := joinOnce(nil, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhereDataOfAShippedConfigurationIsSetIsSaid(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	for variable, dir := range map[string]string{"GOTRAIN_DATA": none, "HOME": filepath.Dir(none)} {
+		t.Setenv("GOTRAIN_DATA", "")
+		t.Setenv(variable, dir)
+		missingData(t)
+	}
+}
+
+func missingData(t *testing.T) {
+	t.Helper()
+	cfg, err := configs.Load("resnet20_10epochs", nil, configs.WithDir(t.TempDir()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = try(cfg, nil)
+	demand(t, "run", err, "reader.path: "+cfg.Reader.Path+
+		": not there: reader.path takes the folder cifar-10-batches-bin: set reader.path, or GOTRAIN_DATA to the folder that it lies in")
 }

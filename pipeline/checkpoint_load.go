@@ -69,20 +69,27 @@ func (c *checkpoints) verify(f found) (*Checkpoint, *Warning) {
 	checkpoint := &Checkpoint{Step: m.Step, Dir: f.dir, files: c.files, sizes: map[string]int64{}}
 	for _, p := range m.Parts {
 		path := filepath.Join(f.dir, p.Name)
-		size, sum, err := c.digest(path)
-		switch {
-		case err != nil:
-			return nil, &Warning{path, problem(err)}
-		case size != p.Size:
-			return nil, &Warning{path, fmt.Sprintf("has %d bytes, where the manifest says %d", size, p.Size)}
-		case sum != p.SHA256:
-			return nil, &Warning{path, fmt.Sprintf("has the SHA-256 %.8s..., where the manifest says %.8s...: it has changed "+
-				"since it was written", sum, p.SHA256)}
+		if difference := c.differs(path, p, "the manifest"); difference != "" {
+			return nil, &Warning{path, difference}
 		}
 		checkpoint.Parts = append(checkpoint.Parts, p.Name)
 		checkpoint.sizes[p.Name] = p.Size
 	}
 	return checkpoint, nil
+}
+
+// differs says how a file is not what a record, which lies somewhere, says of it; "" where it is.
+func (c *checkpoints) differs(path string, p partRecord, where string) string {
+	size, sum, err := c.digest(path)
+	switch {
+	case err != nil:
+		return problem(err)
+	case size != p.Size:
+		return fmt.Sprintf("has %d bytes, where %s says %d", size, where, p.Size)
+	case sum != p.SHA256:
+		return fmt.Sprintf("has the SHA-256 %.8s..., where %s says %.8s...: it has changed since it was written", sum, where, p.SHA256)
+	}
+	return ""
 }
 
 func (c *checkpoints) readManifest(path string, step int64) (manifest, error) {
@@ -110,10 +117,13 @@ func (c *checkpoints) digest(path string) (size int64, sum string, err error) {
 	return size, hex.EncodeToString(hash.Sum(nil)), err
 }
 
+// missing is the problem of a file that is not there.
+const missing = "is missing"
+
 // problem says what is wrong with a file without its path, which the warning has.
 func problem(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
-		return "is missing"
+		return missing
 	}
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		return "cannot be read: " + p.Err.Error()

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"gotrain/configs"
 	"gotrain/graph"
@@ -35,6 +36,9 @@ func evaluate(ctx context.Context, e graph.Executor, cfg *configs.Config, ds rea
 	defer loader.Close()
 	for {
 		mb, err := loader.Next(ctx)
+		if errors.Is(err, io.EOF) && m.Count == 0 {
+			return m, minibatches, fmt.Errorf("evaluating: %w", errSkipped)
+		}
 		if errors.Is(err, io.EOF) {
 			return m, minibatches, nil
 		}
@@ -93,15 +97,22 @@ func evaluateRun(ctx context.Context, dir string, cfg *configs.Config, s Setting
 		return err
 	}
 	defer ds.Close()
+	record, err := readRecord(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if changes := record.Data.classChanges(ds.Classes()); len(changes) > 0 && !s.AcceptChanges {
+		return usage("%s has other classes than the test set:\n    %s\ngive a test set of its classes, or accept the other names with -accept-changes", dir, changes[0])
+	}
 	network := spec(cfg, ds)
 	e, err := executor(network, cfg, minibatchSize(cfg, ds.Len()), threads(cfg))
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	from, err := loadModel(dir, e)
+	from, err := loadModel(dir, record.Model, e)
 	if err != nil {
-		return err
+		return otherNetwork(dir, cfg, err)
 	}
 	fmt.Fprintf(s.Log, "Evaluating %s\n", from)
 	m, n, err := evaluate(ctx, e, cfg, ds)
@@ -112,9 +123,30 @@ func evaluateRun(ctx context.Context, dir string, cfg *configs.Config, s Setting
 	return err
 }
 
-// loadModel fills an executor with the model of a run's folder and says where it lay.
-func loadModel(dir string, e graph.Executor) (string, error) {
-	path := filepath.Join(dir, modelPart)
+// otherNetwork adds to the error of a tensor that does not fit which keys of the network the run has otherwise.
+func otherNetwork(dir string, cfg *configs.Config, err error) error {
+	if !errors.As(err, new(misfit)) {
+		return err
+	}
+	text := err.Error()
+	if old, err := configs.Load(filepath.Join(dir, configFile), nil); err == nil {
+		for _, c := range configs.Diff(old, cfg) {
+			if strings.HasPrefix(c.Key, "network.") {
+				text += "\n    " + c.String()
+			}
+		}
+	}
+	return usage("%s\ngive the network and the kind of data that the run was trained with", text)
+}
+
+// loadModel fills an executor with the model of a run's folder, of which there may be a record, and says where it lay.
+func loadModel(dir string, record *partRecord, e graph.Executor) (string, error) {
+	path, store := filepath.Join(dir, modelPart), newCheckpoints(dir, 0)
+	if record != nil {
+		if difference := store.differs(path, *record, recordFile); difference != "" && difference != missing {
+			return "", fmt.Errorf("%s: %s: restore it, or remove it to take the newest checkpoint", path, difference)
+		}
+	}
 	f, err := safetensors.Open(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
@@ -126,7 +158,7 @@ func loadModel(dir string, e graph.Executor) (string, error) {
 		}
 		return path, push(e)
 	}
-	c, _, err := newCheckpoints(dir, 0).Load()
+	c, _, err := store.Load()
 	if err != nil {
 		return "", err
 	}

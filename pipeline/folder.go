@@ -23,6 +23,9 @@ type Record struct {
 	Threads int       `json:"threads"` // of a worker; sums are the same for the same number only
 	Version string    `json:"version"`
 	Engine  string    `json:"engine"` // the libraries and instruction sets in use
+
+	Data  dataRecord  `json:"data"`
+	Model *partRecord `json:"model,omitempty"` // the final model's file, once it is written
 }
 
 // Statuses of a run.
@@ -80,7 +83,7 @@ func lastRun(outputDir, name string) (dir string, last Record, err error) {
 	return dir, last, nil
 }
 
-// ChangedError refuses to continue a run with another configuration.
+// ChangedError refuses to continue a run with another configuration or other data.
 type ChangedError struct {
 	Dir     string
 	Changes []configs.Change
@@ -88,7 +91,11 @@ type ChangedError struct {
 
 func (e *ChangedError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s is not finished, and its configuration was another:", e.Dir)
+	what := "configuration"
+	if slices.ContainsFunc(e.Changes, func(c configs.Change) bool { return strings.HasPrefix(c.Key, dataKey) }) {
+		what = "configuration or data"
+	}
+	fmt.Fprintf(&b, "%s is not finished, and its %s was another:", e.Dir, what)
 	for _, c := range e.Changes {
 		fmt.Fprintf(&b, "\n    %s", c)
 	}
@@ -101,23 +108,25 @@ type folder struct {
 	dir     string
 	record  Record
 	resumed bool             // there is a run in it, which is continued
-	changes []configs.Change // of its configuration, accepted
+	changes []configs.Change // of its configuration and data, accepted
 }
 
 // chooseFolder decides whether the last run of the configuration's name is continued, and in which folder to run.
-func chooseFolder(s Settings, now time.Time) (folder, error) {
+func chooseFolder(s Settings, data dataRecord, now time.Time) (folder, error) {
 	cfg := s.Config
 	dir, last, err := lastRun(cfg.OutputDir, cfg.Name)
 	if err != nil {
 		return folder{}, err
 	}
 	if dir == "" || s.Restart || last.Status == finished && !s.AcceptChanges {
-		return unusedFolder(s, now), nil
+		return unusedFolder(s, data, now), nil
 	}
 	changes, err := changesSince(dir, last, cfg)
 	if err != nil {
 		return folder{}, err
 	}
+	changes = append(changes, last.Data.changes(data)...)
+	last.Data = data
 	if len(changes) > 0 && !s.AcceptChanges {
 		return folder{}, &UsageError{&ChangedError{Dir: dir, Changes: changes}}
 	}
@@ -140,9 +149,9 @@ func changesSince(dir string, last Record, cfg *configs.Config) ([]configs.Chang
 }
 
 // unusedFolder names a folder that no run has.
-func unusedFolder(s Settings, now time.Time) folder {
+func unusedFolder(s Settings, data dataRecord, now time.Time) folder {
 	cfg := s.Config
-	r := Record{Name: cfg.Name, Hash: cfg.Hash(), Started: now.UTC(), Status: running, Threads: threads(cfg), Version: s.Version, Engine: engine()}
+	r := Record{Name: cfg.Name, Hash: cfg.Hash(), Started: now.UTC(), Status: running, Threads: threads(cfg), Version: s.Version, Engine: engine(), Data: data}
 	first := filepath.Join(cfg.OutputDir, fmt.Sprintf("%s-%s-%s", cfg.Name, now.Format("20060102-150405"), r.Hash[:8]))
 	dir := first
 	for n := 2; ; n++ { // two runs within a second

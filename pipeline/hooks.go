@@ -43,6 +43,9 @@ func (r *run) logEpoch(loader *readers.Loader) func(*Step) error {
 		if !s.EpochEnd {
 			return nil
 		}
+		if s.Sums.Count == 0 {
+			return fmt.Errorf("epoch %d: %w", s.Minibatch.Epoch+1, errSkipped)
+		}
 		r.say.hide()
 		_, err := fmt.Fprintln(r.Out, epochLine(s.Minibatch.Epoch+1, s.Sums, s.Elapsed))
 		wait := loader.Wait() - waited

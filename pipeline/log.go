@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -9,6 +10,9 @@ import (
 )
 
 // The lines of a log, in CNTK's form: there are scripts that read them.
+
+// errSkipped refuses to give means over no samples at all.
+var errSkipped = errors.New("every sample was skipped: see the messages before, and mend the data or its path")
 
 // number writes a value with up to so many significant digits.
 func number(v float64, digits int) string { return strconv.FormatFloat(v, 'g', digits, 64) }

@@ -10,6 +10,7 @@ import (
 
 	"gotrain/configs"
 	"gotrain/graph"
+	"gotrain/internal/cores"
 	"gotrain/learners"
 	"gotrain/network"
 	"gotrain/readers"
@@ -57,7 +58,7 @@ func openRun(s Settings) (r *run, err error) {
 	if r.learner, err = learners.New(cfg.Learner, r.epoch); err != nil {
 		return nil, err
 	}
-	if r.folder, err = chooseFolder(s, time.Now()); err != nil {
+	if r.folder, err = chooseFolder(s, recordData(r.data), time.Now()); err != nil {
 		return nil, err
 	}
 	network, batch := spec(cfg, r.data), minibatchSize(cfg, r.epoch)
@@ -78,15 +79,12 @@ func openRun(s Settings) (r *run, err error) {
 	return r, r.begin()
 }
 
-// begin writes the record and sets the parameters: to their first values, or to those of the newest whole checkpoint.
+// begin sets the parameters, to their first values or to those of the newest whole checkpoint, and writes the record.
 func (r *run) begin() error {
 	if r.resumed {
 		r.sayWhatDiffers()
 	}
 	r.record.Status, r.record.Hash, r.record.Version, r.record.Engine = running, r.cfg.Hash(), r.Version, engine()
-	if err := r.write(); err != nil {
-		return err
-	}
 	c, warnings, err := r.store.Load()
 	for _, w := range warnings {
 		r.say.printf("warning: %s", w)
@@ -100,18 +98,30 @@ func (r *run) begin() error {
 		network.Initialize(parameters, r.cfg.Seed, r.exec.Arena(graph.Parameters))
 		network.Initialize(statistics, r.cfg.Seed, r.exec.Arena(graph.Statistics))
 		r.state = State{Rule: r.learner.Rule().String()}
+		if err := r.write(); err != nil {
+			return err
+		}
 		r.say.printf("Starting %s: %s; %s", r.dir, what, memoryLine(r.plan))
+		r.warnOfThreads()
 		return push(r.exec)
 	}
 	var warning string
 	if r.state, warning, err = restore(c, r.exec, r.learner.Rule()); err != nil {
-		return fmt.Errorf("%s: %w", c.Dir, err)
+		return otherNetwork(r.dir, r.cfg, fmt.Errorf("%s: %w", c.Dir, err))
+	}
+	if total := r.total(); r.state.Samples > total {
+		return usage("%s: learner.maxEpochs: %d: %s has trained %d epochs and %d minibatches already: give more, or start a new run with -restart",
+			r.cfg.Origin("learner.maxEpochs"), r.cfg.Learner.MaxEpochs, r.dir, r.state.Epoch, r.state.Batch)
+	}
+	if err := r.write(); err != nil { // not before: a run that is refused keeps its configuration
+		return err
 	}
 	if warning != "" {
 		r.say.printf("warning: %s", warning)
 	}
 	r.say.printf("Continuing %s from epoch %d, minibatch %d (%d samples, checkpoint %s): %s", r.dir, r.state.Epoch+1, r.state.Batch+1,
 		r.state.Samples, filepath.Base(c.Dir), what)
+	r.warnOfThreads()
 	return nil
 }
 
@@ -124,6 +134,13 @@ func (r *run) sayWhatDiffers() {
 		if d.old != d.new {
 			r.say.printf("warning: this run has trained with %s, and goes on with %s: it will not give the same bits as a run with one of the two", d.old, d.new)
 		}
+	}
+}
+
+// warnOfThreads says where threads would only wait for each other.
+func (r *run) warnOfThreads() {
+	if n := cores.Usable(); r.record.Threads > n {
+		r.say.printf("warning: threads: %d, and there are %d cores to compute on: more threads than cores make training much slower", r.record.Threads, n)
 	}
 }
 

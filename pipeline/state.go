@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"gorgonia.org/tensor"
 
@@ -65,29 +67,44 @@ func moments(rule graph.Rule) map[string]graph.Arena {
 // parts are what a checkpoint holds. Pulling the arenas is done by the caller.
 func parts(e graph.Executor, rule graph.Rule, s State) []Part {
 	p := []Part{tensorsPart(modelPart, modelTensors(e)), jsonPart(statePart, s)}
-	if m := moments(rule); len(m) > 0 {
-		t := map[string]*tensor.Dense{}
-		parameters, _ := e.Layouts()
-		for prefix, arena := range m {
-			tensors(t, prefix, parameters, e.Arena(arena))
-		}
+	if t := momentTensors(e, rule); len(t) > 0 {
 		p = append(p, tensorsPart(optimizerPart, t))
 	}
 	return p
 }
 
-// readArena fills an arena from a file that must have all of its tensors.
-func readArena(f *safetensors.File, prefix string, l *graph.Layout, values []float32) error {
-	for _, s := range l.Slots {
-		name := prefix + s.Name
+// momentTensors are the moments of an executor that an update rule keeps.
+func momentTensors(e graph.Executor, rule graph.Rule) map[string]*tensor.Dense {
+	t := map[string]*tensor.Dense{}
+	parameters, _ := e.Layouts()
+	for prefix, arena := range moments(rule) {
+		tensors(t, prefix, parameters, e.Arena(arena))
+	}
+	return t
+}
+
+// misfit is a tensor that a file and a network do not have in common.
+type misfit struct{ error }
+
+// readTensors fills tensors from a file that must have these and no others.
+func readTensors(f *safetensors.File, into map[string]*tensor.Dense) error {
+	names := slices.Sorted(maps.Keys(into))
+	for _, name := range names {
 		shape, _, ok := f.Shape(name)
 		if !ok {
-			return fmt.Errorf("%s is missing: the file is of another network", name)
+			return misfit{fmt.Errorf("%s is missing: the file is of another network", name)}
 		}
-		if !s.Shape.Equal(shape) {
-			return fmt.Errorf("%s is %s, and the network's is %s", name, graph.Shape(shape), s.Shape)
+		if want := graph.Shape(into[name].Shape()); !want.Equal(shape) {
+			return misfit{fmt.Errorf("%s is %s, and the network's is %s", name, graph.Shape(shape), want)}
 		}
-		if err := f.ReadInto(name, view(s, values)); err != nil {
+	}
+	for _, name := range f.Names() {
+		if into[name] == nil {
+			return misfit{fmt.Errorf("%s is not in the network: the file is of another one", name)}
+		}
+	}
+	for _, name := range names {
+		if err := f.ReadInto(name, into[name]); err != nil {
 			return err
 		}
 	}
@@ -95,13 +112,7 @@ func readArena(f *safetensors.File, prefix string, l *graph.Layout, values []flo
 }
 
 // readModel fills parameters and statistics.
-func readModel(f *safetensors.File, e graph.Executor) error {
-	parameters, statistics := e.Layouts()
-	if err := readArena(f, "", parameters, e.Arena(graph.Parameters)); err != nil {
-		return err
-	}
-	return readArena(f, "", statistics, e.Arena(graph.Statistics))
-}
+func readModel(f *safetensors.File, e graph.Executor) error { return readTensors(f, modelTensors(e)) }
 
 // restore brings an executor to where a checkpoint was written, and warns where it has no moments for the rule: they then
 // start at zero.
@@ -119,21 +130,11 @@ func restore(c *Checkpoint, e graph.Executor, rule graph.Rule) (s State, warning
 		}
 		s.Rule, s.RuleSince = rule.String(), s.Step
 	} else if len(needed) > 0 {
-		if err := c.Tensors(optimizerPart, func(f *safetensors.File) error { return readMoments(f, e, needed) }); err != nil {
+		if err := c.Tensors(optimizerPart, func(f *safetensors.File) error { return readTensors(f, momentTensors(e, rule)) }); err != nil {
 			return s, "", fmt.Errorf("the moments of the rule %s: %w", rule, err)
 		}
 	}
 	return s, warning, push(e)
-}
-
-func readMoments(f *safetensors.File, e graph.Executor, needed map[string]graph.Arena) error {
-	parameters, _ := e.Layouts()
-	for prefix, arena := range needed {
-		if err := readArena(f, prefix, parameters, e.Arena(arena)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // pull and push carry all that a checkpoint holds between a device and its mirror.

@@ -32,11 +32,12 @@ type hook struct {
 
 // train trains from where the state stands to the last epoch, and writes the model.
 func (r *run) train(ctx context.Context) error {
-	total := int64(r.epoch) * int64(r.cfg.Learner.MaxEpochs)
+	total := r.total()
 	if r.state.Samples < total {
 		if err := r.store.RemoveRunFile(modelPart); err != nil { // one of fewer epochs would outlast this training
 			return err
 		}
+		r.record.Model = nil
 		loader, err := readers.NewLoader(r.data, readers.LoaderConfig{Seed: r.cfg.Seed, MinibatchSize: r.cfg.Learner.MinibatchSize,
 			EpochSize: r.cfg.Learner.EpochSize, Start: r.state.Samples, End: total, Shuffle: r.cfg.Reader.Randomize,
 			Prefetch: r.cfg.Reader.Prefetch, Decoders: r.cfg.Reader.Workers})
@@ -54,8 +55,16 @@ func (r *run) train(ctx context.Context) error {
 	if err := pull(r.exec); err != nil {
 		return err
 	}
-	return r.store.WriteRunFile(tensorsPart(modelPart, modelTensors(r.exec)))
+	model, err := writeFile(r.store.files, r.dir, tensorsPart(modelPart, modelTensors(r.exec)))
+	if err != nil {
+		return err
+	}
+	r.record.Model = &model
+	return r.write()
 }
+
+// total is the number of samples of all epochs.
+func (r *run) total() int64 { return int64(r.epoch) * int64(r.cfg.Learner.MaxEpochs) }
 
 // loop makes steps until the loader ends.
 func (r *run) loop(ctx context.Context, loader *readers.Loader) error {
