@@ -179,6 +179,9 @@ func (c *command) fileAndOverrides(args []string) (file string, overrides []stri
 	if i < 0 {
 		return "", nil, usage("%s: no configuration: name a file or one that ships (%s)", c.name, strings.Join(configs.Shipped(), ", "))
 	}
+	if args[i] == "" {
+		return "", nil, usage("%s: the name of the configuration is empty: name a file or one that ships (%s)", c.name, strings.Join(configs.Shipped(), ", "))
+	}
 	overrides = slices.Delete(slices.Clone(args), i, i+1)
 	return args[i], overrides, overridesOnly(overrides, fmt.Sprintf("%s takes one configuration, and %s is it", c.name, args[i]))
 }

@@ -15,6 +15,7 @@ func evalCommand() *command {
 		},
 	}
 	dir := c.flags.String("run", "", "the run's folder, `DIR`")
+	accept := c.flags.Bool("accept-changes", false, "test although the test set's classes have other names")
 	c.run = func(s streams, args []string) error {
 		if err := overridesOnly(args, "the run's folder goes after -run, all else is key=value"); err != nil {
 			return err
@@ -22,7 +23,9 @@ func evalCommand() *command {
 		if *dir == "" {
 			return usage("eval: no run: name its folder with -run DIR")
 		}
-		return pipeline.Evaluate(context.Background(), *dir, args, s.settings())
+		settings := s.settings()
+		settings.AcceptChanges = *accept
+		return pipeline.Evaluate(context.Background(), *dir, args, settings)
 	}
 	return c
 }

@@ -58,7 +58,11 @@ func graphCommand() *command {
 			return err
 		}
 		if *to != "" {
-			return os.WriteFile(*to, b.Bytes(), 0o666)
+			err := os.WriteFile(*to, b.Bytes(), 0o666)
+			if info, e := os.Lstat(*to); err != nil && e == nil && info.Mode().IsRegular() {
+				os.Remove(*to) // half a drawing would be taken for one
+			}
+			return err
 		}
 		_, err = s.out.Write(b.Bytes())
 		return err

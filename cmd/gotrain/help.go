@@ -45,7 +45,7 @@ func overview(w io.Writer, all []*command) {
 	t.Flush()
 	all[0].explain(w)
 	fmt.Fprintf(w, "\nConfigurations that ship: %s.\n", strings.Join(configs.Shipped(), ", "))
-	fmt.Fprint(w, "Exit status: 0 done; 1 the run failed; 2 usage or configuration; 130 interrupted, with a checkpoint.\n")
+	fmt.Fprint(w, "Exit status: 0 done; 1 the run failed; 2 usage or configuration; 130 interrupted: with a checkpoint, except after a second signal.\n")
 }
 
 // line is a command's usage.

@@ -4,7 +4,7 @@
 //
 // It has flags, subcommands and exit codes; what they do is done by the packages. Results go to standard output, progress
 // and messages to standard error. The exit status is 0 when all is done, 1 when the run failed, 2 for a mistake in usage or
-// configuration, and 130 when the run was interrupted and a checkpoint is written.
+// configuration, and 130 when the run was interrupted: a checkpoint is written, except after a second signal.
 package main
 
 import (
@@ -24,9 +24,27 @@ func main() {
 // streams are where a command writes: results and messages.
 type streams struct{ out, log io.Writer }
 
+// results remembers the first error of writing, for commands that print much and ask once.
+type results struct {
+	w   io.Writer
+	err error
+}
+
+func (r *results) Write(p []byte) (int, error) {
+	n, err := r.w.Write(p)
+	if r.err == nil {
+		r.err = err
+	}
+	return n, err
+}
+
 // run executes a command line and returns the exit status.
 func run(args []string, s streams) int {
-	err := dispatch(args, s)
+	out := &results{w: s.out}
+	err := dispatch(args, streams{out, s.log})
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("writing results: %w", out.err)
+	}
 	switch err.(type) {
 	case nil:
 	case configs.Errors: // each line begins with its place, as editors expect

@@ -125,7 +125,7 @@ func TestARunThatIsKilledFiveTimesEndsWithTheSameBytes(t *testing.T) {
 func TestAnInterruptedRunSavesLeavesAndContinues(t *testing.T) {
 	want, lines := straight(t)
 	dir, out := t.TempDir(), ""
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		r := stopAfter(t, dir, 5, 0, s).want(t, 130)
 		contains(t, "standard error", r.log, s.String()+": stopping after this minibatch; once more: at once, without a checkpoint\n",
 			"gotrain: interrupted\n")

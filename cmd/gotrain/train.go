@@ -54,11 +54,14 @@ func (s streams) settings() pipeline.Settings {
 	return pipeline.Settings{Out: s.out, Log: s.log, Terminal: ok && term.IsTerminal(int(f.Fd())), Version: programVersion()}
 }
 
-// interruptible returns a context that the first Ctrl-C or SIGTERM cancels. The second ends the process.
+// interruptible returns a context that the first Ctrl-C, SIGTERM or SIGHUP cancels. The second ends the process.
 func interruptible(log io.Writer) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		s := <-signals
 		fmt.Fprintf(log, "\n%v: stopping after this minibatch; once more: at once, without a checkpoint\n", s)

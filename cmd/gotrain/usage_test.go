@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -155,4 +157,39 @@ func TestThePlanIsDrawnInEveryForm(t *testing.T) {
 	}
 	r := gotrain(t, dir, "graph", "quickstart", "-o", "nowhere/plan.svg").want(t, 1)
 	contains(t, "standard error", r.log, "gotrain: open nowhere/plan.svg: no such file or directory")
+}
+
+func TestResultsThatCannotBeWrittenAreAnError(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	for _, args := range []string{"check quickstart", "doctor", "version", "help", "help graph", "graph -h", "check -print quickstart"} {
+		var log bytes.Buffer
+		c := prepare(t.TempDir(), nil, strings.Fields(args)...)
+		c.Stdout, c.Stderr = full, &log
+		c.Run()
+		if status := c.ProcessState.ExitCode(); status != 1 || !strings.HasSuffix(log.String(), "write /dev/stdout: no space left on device\n") {
+			t.Errorf("%s: status %d, says %q", args, status, log.String())
+		}
+	}
+}
+
+func TestADrawingThatCannotBeWrittenLeavesNoFile(t *testing.T) {
+	dir := t.TempDir()
+	c := exec.Command("sh", "-c", `trap '' XFSZ; ulimit -f 0; exec "$0" graph quickstart -o plan.svg`, binary)
+	c.Dir, c.Env = dir, environment()
+	r := finish(t, c).want(t, 1)
+	if r.log != "" && !strings.HasPrefix(r.log, "gotrain: write plan.svg: ") {
+		t.Errorf("says %q", r.log)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "plan.svg")); err == nil {
+		t.Error("half a drawing is left")
+	}
+}
+
+func TestAnEmptyNameOfAConfigurationIsRefused(t *testing.T) {
+	r := gotrain(t, t.TempDir(), "check", "").want(t, 2)
+	contains(t, "standard error", r.log, "gotrain: check: the name of the configuration is empty: name a file or one that ships (quickstart, ")
 }
