@@ -48,7 +48,7 @@ func joinOnce(a, b error) error {
 // whereSet adds to the error of data that is missing where its place comes from, which is not to be seen in a configuration
 // that takes it from the environment.
 func whereSet(cfg *configs.Config, err error) error {
-	shipped := strings.HasPrefix(cfg.Origin("reader.path"), "shipped:") && cfg.Vars["dataDir"] != ""
+	shipped := strings.HasPrefix(cfg.Origin("reader.path"), "shipped:") && cfg.Origin("vars.dataDir") != ""
 	if err != nil && shipped && strings.HasPrefix(err.Error(), "reader.path: ") {
 		return fmt.Errorf("%w: set reader.path, or GOTRAIN_DATA to the folder that it lies in", err)
 	}
