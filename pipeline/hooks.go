@@ -22,8 +22,8 @@ func (r *run) hooks(ctx context.Context, loader *readers.Loader) []hook {
 
 func (r *run) showProgress(s *Step) error {
 	every, batch := r.cfg.Learner.NumMBsToShowResult, s.Minibatch.Index+1
-	r.say.at(s.Samples, fmt.Sprintf("epoch %d/%d, %d/%d: loss %.3f error %.1f%%", s.Minibatch.Epoch+1, r.cfg.Learner.MaxEpochs,
-		batch, s.Minibatches, s.Sums.Loss/max(s.Sums.Count, 1), 100*s.Sums.Errors/max(s.Sums.Count, 1)))
+	r.say.at(s.Samples, fmt.Sprintf("epoch %d/%d", s.Minibatch.Epoch+1, r.cfg.Learner.MaxEpochs), fmt.Sprintf("%d/%d", batch, s.Minibatches),
+		fmt.Sprintf("loss %.3f", s.Sums.Loss/max(s.Sums.Count, 1)), fmt.Sprintf("error %.1f%%", 100*s.Sums.Errors/max(s.Sums.Count, 1)))
 	if every == 0 || batch%every != 0 {
 		return nil
 	}

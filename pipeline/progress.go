@@ -3,10 +3,12 @@ package pipeline
 import (
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 )
 
 // messages writes lines for a person: to the screen, above a progress bar where there is one, and to the run's log.
@@ -16,7 +18,9 @@ type messages struct {
 	log      io.Writer // nil before the run has its folder
 	terminal bool      // what the screen is
 	bar      *progressbar.ProgressBar
-	before   int64 // what was done before the bar began: it counts the rest, or its rate would be wrong
+	before   int64     // what was done before the bar began
+	total    int64     // what is to be done
+	began    time.Time // when the bar did
 }
 
 func (m *messages) printf(format string, args ...any) {
@@ -56,26 +60,60 @@ func (m *messages) start(samples int64, done int64) {
 	if !m.terminal {
 		return
 	}
-	m.before = done
+	m.before, m.total, m.began = done, samples, time.Now()
 	m.bar = progressbar.NewOptions64(samples-done,
 		progressbar.OptionSetWriter(m.screen),
-		progressbar.OptionSetWidth(16),
-		progressbar.OptionSetPredictTime(true),
-		progressbar.OptionShowIts(),
-		progressbar.OptionSetItsString("samples"),
+		progressbar.OptionSetWidth(barWidth),
+		progressbar.OptionSetPredictTime(false), // parts say it, as far as there is room
+		progressbar.OptionSetElapsedTime(false),
 		progressbar.OptionThrottle(100*time.Millisecond),
 		progressbar.OptionClearOnFinish(),
 	)
 }
 
-// at moves the bar.
-func (m *messages) at(done int64, what string) {
+// at moves the bar; parts say where training is, the most important first.
+func (m *messages) at(done int64, parts ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.bar != nil {
-		m.bar.Describe(what)
-		m.bar.Set64(done - m.before)
+	if m.bar == nil {
+		return
 	}
+	if rate := float64(done-m.before) / time.Since(m.began).Seconds(); rate > 0 {
+		left := time.Duration(float64(m.total-done) / rate * float64(time.Second))
+		parts = append(parts, fmt.Sprintf("%.0f samples/s", rate), fmt.Sprintf("%v left", left.Round(time.Second)))
+	}
+	m.bar.Describe(fit(columns(m.screen)-barColumns, parts))
+	m.bar.Set64(done - m.before)
+}
+
+const (
+	barWidth   = 10
+	barColumns = barWidth + len(" 100% ||") + 2 // with a column to spare: some terminals wrap behind their last
+)
+
+// columns is the width of a terminal; 80 where it does not say.
+func columns(screen io.Writer) int {
+	if f, ok := screen.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return 80
+}
+
+// fit joins as many of the first parts as there is room for.
+func fit(columns int, parts []string) string {
+	line := ""
+	for i, p := range parts {
+		if i > 0 {
+			p = ", " + p
+		}
+		if len(line)+len(p) > columns {
+			break
+		}
+		line += p
+	}
+	return line
 }
 
 // hide makes room for a line that goes to another writer; the next at shows the bar again.
