@@ -21,10 +21,11 @@ var precisions = map[string]graph.DType{"float32": graph.Float32, "bfloat16": gr
 // error lists all that is wrong; what could be opened comes with it.
 func openSets(cfg *configs.Config, options ...readers.Option) (train, test readers.Dataset, err error) {
 	train, err = readers.Open(cfg.Reader, readers.Train, options...)
+	err = located(cfg, err)
 	if slices.Contains(cfg.Command, "test") {
 		var e error
 		test, e = readers.Open(cfg.Reader, readers.Test, options...)
-		err = joinOnce(err, e) // both halves may lie in what is missing
+		err = joinOnce(err, located(cfg, e)) // both halves may lie in what is missing
 	}
 	if err == nil && test != nil {
 		err = sameKind(train, test)
@@ -39,10 +40,27 @@ func joinOnce(a, b error) error {
 	}
 	said := strings.Split(a.Error(), "\n")
 	lines := slices.DeleteFunc(strings.Split(b.Error(), "\n"), func(line string) bool { return slices.Contains(said, line) })
-	if len(lines) == 0 {
+	switch rest := strings.Join(lines, "\n"); rest {
+	case "":
 		return a
+	case b.Error():
+		return errors.Join(a, b)
+	default:
+		return errors.Join(a, errors.New(rest))
 	}
-	return errors.Join(a, errors.New(strings.Join(lines, "\n")))
+}
+
+// located adds to faults that the readers find in the configuration where it says so.
+func located(cfg *configs.Config, err error) error {
+	var faults configs.Errors
+	if errors.As(err, &faults) {
+		for _, f := range faults {
+			if f.Pos == "" && f.Key != "" {
+				f.Pos = cfg.Origin(f.Key)
+			}
+		}
+	}
+	return err
 }
 
 // whereSet adds to the error of data that is missing where its place comes from, which is not to be seen in a configuration
@@ -155,7 +173,7 @@ func executor(s network.Spec, cfg *configs.Config, batch, threads int) (graph.Ex
 func Plan(cfg *configs.Config, inference bool) (*graph.Plan, error) {
 	ds, err := readers.Open(cfg.Reader, readers.Train)
 	if err != nil {
-		return nil, err
+		return nil, whereSet(cfg, located(cfg, err))
 	}
 	defer ds.Close()
 	return source(spec(cfg, ds), cfg)(minibatchSize(cfg, epochSize(cfg, ds)), inference)

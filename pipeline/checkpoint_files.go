@@ -147,6 +147,8 @@ func unwritable(path string, written int64, err error) error {
 		remedy = ": free some space there, or choose another outputDir"
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		remedy = ": make the folder writable, or choose another outputDir"
+	case errors.Is(err, fs.ErrNotExist):
+		remedy = ": its folder is not there: choose another outputDir, or make the folder"
 	case errors.Is(err, syscall.ENOTDIR):
 		remedy = ": a file stands where a folder is needed: move it away, or choose another outputDir"
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gotrain/internal/synthetic"
 )
 
 func TestARunGoesOnWithItsDataOnly(t *testing.T) {
@@ -119,10 +121,15 @@ func TestAModelThatHasChangedIsNotEvaluated(t *testing.T) {
 	do(t, small(t, dir, "command=[test]"), nil)
 }
 
-func TestAnEpochOfWhichNothingCountsIsAnError(t *testing.T) {
-	dir := t.TempDir()
-	for _, class := range []string{"a", "b"} {
-		folder := filepath.Join(dir, "pictures", class)
+// pictures writes a folder of pictures and one of files that are none, and gives the arguments that read them.
+func pictures(t *testing.T, dir string) []string {
+	t.Helper()
+	classes := []string{"a", "b"}
+	if err := synthetic.Images(filepath.Join(dir, "good"), classes, 2, 8); err != nil {
+		t.Fatal(err)
+	}
+	for _, class := range classes {
+		folder := filepath.Join(dir, "bad", class)
 		if err := os.MkdirAll(folder, 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -130,10 +137,30 @@ func TestAnEpochOfWhichNothingCountsIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := try(small(t, dir, "reader.type=images", "reader.path=pictures", "reader.testPath=pictures", "reader.onError=skip", "learner.epochSize=2",
-		"reader.transforms=[{color: rgb}, {scale: {width: 8, height: 8}}]"), nil)
-	demand(t, "training", err, "writing the log: epoch 1: every sample was skipped: see the messages before, and mend the data or its path")
-	if ExitStatus(err) != 1 {
+	return []string{"reader.type=images", "reader.path=good", "reader.testPath=bad", "reader.onError=skip", "learner.epochSize=2",
+		"reader.transforms=[{color: rgb}, {scale: {width: 8, height: 8}}]"}
+}
+
+func TestAnEpochAndATestOfWhichNothingCountsAreErrors(t *testing.T) {
+	const skipped = "every sample was skipped: see the messages before, and mend the data or its path"
+	for want, args := range map[string][]string{
+		"writing the log: epoch 1: " + skipped: {"reader.path=bad"},
+		"evaluating: " + skipped:               {"command=[train, test]"},
+	} {
+		dir := t.TempDir()
+		_, err := try(small(t, dir, append(pictures(t, dir), args...)...), nil)
+		demand(t, args[0], err, want)
+		if ExitStatus(err) != 1 {
+			t.Errorf("%s: exit status %d", args[0], ExitStatus(err))
+		}
+	}
+}
+
+func TestAFaultThatTheDataShowsHasItsPlaceInTheConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	_, err := try(small(t, dir, append(pictures(t, dir), "reader.numClasses=7")...), nil)
+	demand(t, "classes", err, "argument reader.numClasses=7: 7, but "+filepath.Join(dir, "good")+" has 2 classes: set it to 2 or auto")
+	if ExitStatus(err) != 2 {
 		t.Errorf("exit status %d", ExitStatus(err))
 	}
 }

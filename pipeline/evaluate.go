@@ -94,7 +94,7 @@ func evaluateRun(ctx context.Context, dir string, cfg *configs.Config, s Setting
 	}
 	ds, err := readers.Open(cfg.Reader, readers.Test)
 	if err != nil {
-		return err
+		return whereSet(cfg, located(cfg, err))
 	}
 	defer ds.Close()
 	record, err := readRecord(dir)
@@ -114,7 +114,9 @@ func evaluateRun(ctx context.Context, dir string, cfg *configs.Config, s Setting
 	if err != nil {
 		return otherNetwork(dir, cfg, err)
 	}
-	fmt.Fprintf(s.Log, "Evaluating %s\n", from)
+	say := &messages{screen: s.Log}
+	say.printf("Evaluating %s", from)
+	warnOfThreads(say, threads(cfg))
 	m, n, err := evaluate(ctx, e, cfg, ds)
 	if err != nil {
 		return err

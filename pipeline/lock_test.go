@@ -81,6 +81,9 @@ func TestALockThatCannotBeMadeIsNamed(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := lockRun("/proc/none/r"); err == nil || err.Error() != "writing /proc/none/r: no such file or directory: its folder is not there: choose another outputDir, or make the folder" {
+		t.Errorf("below /proc: %v", err)
+	}
 	want := "writing " + file + "/r: not a directory: a file stands where a folder is needed: move it away, or choose another outputDir"
 	if _, err := lockRun(file + "/r"); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)

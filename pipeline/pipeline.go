@@ -19,7 +19,7 @@ import (
 type Settings struct {
 	Config        *configs.Config
 	Restart       bool      // start a new run where an unfinished one would be continued
-	AcceptChanges bool      // continue the last run although the configuration has changed
+	AcceptChanges bool      // go on although configuration or data have changed
 	Out           io.Writer // results
 	Log           io.Writer // progress and messages
 	Terminal      bool      // Log is a terminal: show a progress bar

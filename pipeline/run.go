@@ -102,7 +102,7 @@ func (r *run) begin() error {
 			return err
 		}
 		r.say.printf("Starting %s: %s; %s", r.dir, what, memoryLine(r.plan))
-		r.warnOfThreads()
+		warnOfThreads(r.say, r.record.Threads)
 		return push(r.exec)
 	}
 	var warning string
@@ -121,7 +121,7 @@ func (r *run) begin() error {
 	}
 	r.say.printf("Continuing %s from epoch %d, minibatch %d (%d samples, checkpoint %s): %s", r.dir, r.state.Epoch+1, r.state.Batch+1,
 		r.state.Samples, filepath.Base(c.Dir), what)
-	r.warnOfThreads()
+	warnOfThreads(r.say, r.record.Threads)
 	return nil
 }
 
@@ -138,9 +138,9 @@ func (r *run) sayWhatDiffers() {
 }
 
 // warnOfThreads says where threads would only wait for each other.
-func (r *run) warnOfThreads() {
-	if n := cores.Usable(); r.record.Threads > n {
-		r.say.printf("warning: threads: %d, and there are %d cores to compute on: more threads than cores make training much slower", r.record.Threads, n)
+func warnOfThreads(say *messages, threads int) {
+	if n := cores.Usable(); threads > n {
+		say.printf("warning: threads: %d, and there are %d cores to compute on: more threads than cores are much slower", threads, n)
 	}
 }
 
