@@ -27,7 +27,7 @@ func trainCommand() *command {
 	}
 	file := c.flags.String("config", "", "the configuration: `FILE`, or the name of one that ships")
 	restart := c.flags.Bool("restart", false, "start a new run, in a folder of its own, where an unfinished one would be continued")
-	accept := c.flags.Bool("accept-changes", false, "continue the last run although the configuration has changed")
+	accept := c.flags.Bool("accept-changes", false, "continue the last run although the configuration or the data has changed")
 	c.run = func(s streams, args []string) error {
 		if err := overridesOnly(args, "a configuration goes after -config, all else is key=value"); err != nil {
 			return err
