@@ -30,7 +30,10 @@ import (
 //go:embed torch_step.py
 var torchStep string
 
-const batch = 128
+const (
+	batch      = 128
+	torchSteps = 60 // some seconds, as an epoch of gotrain takes: a machine's pauses then meet both alike
+)
 
 var (
 	precisions = []string{"float32", "bfloat16"}
@@ -143,7 +146,7 @@ func gotrain(o options, cifar10, dir, precision string) (rates []float64, memory
 
 // pytorch makes some steps.
 func pytorch(o options, precision, layout string) (rates []float64, memory int64, err error) {
-	c := exec.Command(o.python, "-", precision, layout, strconv.Itoa(batch), strconv.Itoa(runtime.NumCPU()), "12")
+	c := exec.Command(o.python, "-", precision, layout, strconv.Itoa(batch), strconv.Itoa(runtime.NumCPU()), strconv.Itoa(torchSteps))
 	c.Stdin = strings.NewReader(torchStep)
 	out, memory, err := measure(c)
 	if err != nil {
