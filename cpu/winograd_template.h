@@ -36,7 +36,7 @@ static size_t NAME(winograd_scratch)(gt_shape s, int c_out, int threads, int wha
 }
 
 // U of one input channel k and one block of outputs. Backward, in and out change places and the kernel is rotated.
-INLINE void transform_weights(int m, int backward, const float *weight, int c_in, int k, int out, float *u, size_t stride) {
+INLINE void transform_weights(int form, int m, int backward, const float *weight, int c_in, int k, int out, float *u, size_t stride) {
 	const int size = m + 2;
 	float taps[9][BLOCK];
 	for (int l = 0; l < BLOCK; l++) {
@@ -51,16 +51,16 @@ INLINE void transform_weights(int m, int backward, const float *weight, int c_in
 	}
 	UNROLL for (int i = 0; i < TALL_IN; i++) {
 		winograd_weight(m, s[i], line);
-		UNROLL for (int j = 0; j < size; j++) store_float(u + (i * size + j) * stride, line[j]);
+		UNROLL for (int j = 0; j < size; j++) put(form, u + (i * size + j) * stride, line[j]);
 	}
 }
 
 // One thread's share of the tiles of a convolution.
 INLINE void convolve_part(int m, int forward, const winograd_tiles *g, size_t from, size_t to, const stored *x, int in, void *y,
 	int out, const float *weights, float *scratch) {
-	const int positions = winograd_positions(m);
-	const size_t step = positions * PLANE, bytes = forward ? sizeof(float) : sizeof(stored);
-	const size_t image = (size_t)g->h * g->w * BLOCK * bytes;
+	const int positions = winograd_positions(m), paired = PAIRED && !forward, form = paired ? CHANNELS : FLOATS;
+	const size_t plane = plane_of(form), step = positions * plane, bytes = forward ? sizeof(float) : sizeof(stored);
+	const size_t image = (size_t)g->h * g->w * BLOCK * bytes, m_step = positions * PLANE;
 	float *const v = scratch, *const products = v + in * step;
 	for (size_t end, next; from < to; from = end) {
 		end = to - from < BATCH ? to : from + BATCH;
@@ -68,15 +68,16 @@ INLINE void convolve_part(int m, int forward, const winograd_tiles *g, size_t fr
 		const int count = (int)(end - from);
 		winograd_tile first = winograd_tile_at(g, from), t = first;
 		for (int i = 0; i < count; i++, winograd_tile_next(g, &t)) {
-			transform_input(m, g, t, x, in, v + i * BLOCK);
+			transform_input(form, m, g, t, x, in, v + i * (paired ? BLOCK / 2 : BLOCK));
 		}
 		const float *u = weights;
 		for (int o = 0; o < out; o += PANEL) {
 			const int width = out - o < PANEL ? out - o : PANEL;
-			for (int p = 0; p < positions; p++, u += (size_t)in * BLOCK * width * BLOCK) {
+			for (int p = 0; p < positions; p++, u += (size_t)in * BLOCK * width * BLOCK / (paired ? 2 : 1)) {
 				if (o == 0) prefetch_share(m, g, end, next, p, x, sizeof(stored), in, in);
 				prefetch_share(m, g, from, end, p, (char *)y + o * image, bytes, out, width);
-				winograd_multiply(width, count, v + p * PLANE, step, in, u, products + p * PLANE);
+				if (paired) winograd_multiply_pairs(width, count, v + p * plane, step, in, u, products + p * PLANE, m_step);
+				else winograd_multiply(width, count, v + p * plane, step, in, u, products + p * PLANE, m_step);
 			}
 			t = first;
 			for (int i = 0; i < count; i++, winograd_tile_next(g, &t)) {
@@ -93,14 +94,21 @@ static void convolve(int forward, const gt_winograd *p, const stored *x, int c_i
 	float *const weights = p->scratch, *const rest = weights + (size_t)positions * c_in * c_out;
 	const size_t part = batch_floats(m, in + PANEL);
 
+	const int paired = PAIRED && !forward, rows = paired ? c_in / 2 : c_in; // of U
 	#pragma omp parallel for num_threads(threads) schedule(static)
-	for (int k = 0; k < c_in; k++) {
+	for (int k = 0; k < rows; k++) {
 		for (int o = 0; o < out; o++) {
 			const int panel = o / PANEL * PANEL, width = out - panel < PANEL ? out - panel : PANEL;
-			const size_t row = width * BLOCK;
-			float *u = weights + (size_t)positions * c_in * panel * BLOCK + k * row + (o - panel) * BLOCK;
-			if (BF16 || m == 4) transform_weights(4, !forward, p->weight, p->s.c, k, o * BLOCK, u, c_in * row);
-			else transform_weights(2, !forward, p->weight, p->s.c, k, o * BLOCK, u, c_in * row);
+			const size_t row = width * BLOCK, stride = rows * row;
+			float *u = weights + (size_t)positions * rows * panel * BLOCK + k * row + (o - panel) * BLOCK;
+			if (paired) {
+				transform_weights(FIRST, 4, 1, p->weight, p->s.c, 2 * k, o * BLOCK, u, stride);
+				transform_weights(SECOND, 4, 1, p->weight, p->s.c, 2 * k + 1, o * BLOCK, u, stride);
+			} else if (BF16 || m == 4) {
+				transform_weights(FLOATS, 4, !forward, p->weight, p->s.c, k, o * BLOCK, u, stride);
+			} else {
+				transform_weights(FLOATS, 2, !forward, p->weight, p->s.c, k, o * BLOCK, u, stride);
+			}
 		}
 	}
 	#pragma omp parallel for num_threads(threads) schedule(static)
@@ -121,7 +129,7 @@ static void NAME(winograd_backward_data)(const gt_winograd *p) { convolve(0, p, 
 INLINE void weights_part(int m, const winograd_tiles *g, size_t from, size_t to, const stored *x, int in, const stored *dy,
 	int out, float *sum, float *scratch) {
 	const int positions = winograd_positions(m);
-	const size_t step = positions * PLANE;
+	const size_t plane = plane_of(PAIRED ? FIRST : FLOATS), step = positions * plane;
 	float *const v = scratch, *const d = v + in * step;
 	if (from == to) memset(sum, 0, positions * (size_t)in * out * BLOCK * BLOCK * sizeof(float));
 	int set = 1;
@@ -131,8 +139,13 @@ INLINE void weights_part(int m, const winograd_tiles *g, size_t from, size_t to,
 		const int count = (int)(end - from);
 		winograd_tile t = winograd_tile_at(g, from);
 		for (int i = 0; i < count; i++, winograd_tile_next(g, &t)) {
-			transform_input(m, g, t, x, in, v + i * BLOCK);
-			transform_gradient(g, t, dy, out, d + i * BLOCK);
+			const int form = !PAIRED ? FLOATS : i % 2 ? SECOND : FIRST, at = (PAIRED ? i / 2 : i) * BLOCK;
+			transform_input(form, m, g, t, x, in, v + at);
+			transform_gradient(form, g, t, dy, out, d + at);
+		}
+		if (PAIRED && count % 2) { // the last becomes a pair with zeros
+			float *last = v + count / 2 * BLOCK;
+			for (size_t i = 0; i < (size_t)(in + out) * positions; i++) put(SECOND, last + i * plane, (vec){});
 		}
 		float *u = sum;
 		for (int o = 0; o < out; o += PANEL) {
@@ -143,7 +156,7 @@ INLINE void weights_part(int m, const winograd_tiles *g, size_t from, size_t to,
 					prefetch_share(m, g, end, next, p, dy, sizeof(stored), out, out);
 				}
 				for (int c = 0; c < in; c++, u += BLOCK * width * BLOCK) {
-					winograd_accumulate(width, set, count, v + p * PLANE + c * step, d + p * PLANE + o * step, step, u);
+					winograd_accumulate(width, set, count, v + p * plane + c * step, d + p * plane + o * step, step, u);
 				}
 			}
 		}

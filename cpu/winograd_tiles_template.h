@@ -1,7 +1,7 @@
 // winograd_tiles_template.h is a template: tiles of activations into Winograd's domain and back, for one storage type. A tile is
 // TALL x m outputs and the TALL_IN x (m + 2) inputs around them; what lies outside of the image is zero, or not written.
 //
-// Scratch lies as [block of channels][position][tile][BLOCK], PLANE floats a position.
+// Scratch lies as [block of channels][position][tile][BLOCK], plane_of(form) words a position.
 
 // Each function walks its tile in groups of one or two rows of positions, to need few registers at a time; the rows of a
 // pair share their even and odd parts.
@@ -10,8 +10,8 @@
 #define NOINLINE static __attribute__((noinline))
 
 // B^T d B, d given by its rows without `left` zero columns before and `right` after.
-INLINE void transform_input_rows(int m, int left, int right, const stored *const *row, float *v) {
-	const int size = m + 2;
+INLINE void transform_input_rows(int form, int m, int left, int right, const stored *const *row, float *v) {
+	const int size = m + 2, plane = plane_of(form);
 	UNROLL for (int group = 0; group < 4; group++) {
 		const int zero = group == 2, infinity = group == 3;
 		vec t[2][WIDEST_IN];
@@ -29,39 +29,61 @@ INLINE void transform_input_rows(int m, int left, int right, const stored *const
 		}
 		const int rows = zero || infinity ? 1 : 2;
 		UNROLL for (int i = 0; i < rows; i++) {
-			float *to = v + (zero ? 0 : infinity ? TALL_IN - 1 : 2 * group + 1 + i) * size * PLANE;
-			store_float(to, winograd_zero(m, t[i]));
+			float *to = v + (zero ? 0 : infinity ? TALL_IN - 1 : 2 * group + 1 + i) * size * plane;
+			put(form, to, winograd_zero(m, t[i]));
 			UNROLL for (int pair = 0; pair < m / 2; pair++) {
 				vec both[2];
 				winograd_pair(m, pair, t[i], both);
-				store_float(to + (2 * pair + 1) * PLANE, both[0]);
-				store_float(to + (2 * pair + 2) * PLANE, both[1]);
+				put(form, to + (2 * pair + 1) * plane, both[0]);
+				put(form, to + (2 * pair + 2) * plane, both[1]);
 			}
-			store_float(to + (m + 1) * PLANE, winograd_infinity(m, t[i]));
+			put(form, to + (m + 1) * plane, winograd_infinity(m, t[i]));
 		}
 	}
 }
 
-#define INPUT_CASE(m, left, right) \
-	NOINLINE void transform_input_##m##left##right(const stored *const *row, float *v) { \
-		transform_input_rows(m, left, right, row, v); \
+#define INPUT_CASE(form, m, left, right) \
+	NOINLINE void transform_input_##form##m##left##right(const stored *const *row, float *v) { \
+		transform_input_rows(form, m, left, right, row, v); \
 	}
-INPUT_CASE(2, 0, 0) INPUT_CASE(2, 0, 1) INPUT_CASE(2, 1, 0) INPUT_CASE(2, 1, 1)
-INPUT_CASE(4, 0, 0) INPUT_CASE(4, 0, 1) INPUT_CASE(4, 1, 0) INPUT_CASE(4, 1, 1)
+#define INPUT_CASES(form, m) INPUT_CASE(form, m, 0, 0) INPUT_CASE(form, m, 0, 1) INPUT_CASE(form, m, 1, 0) INPUT_CASE(form, m, 1, 1)
+#define INPUT_NAMES(form, m) { \
+	{transform_input_##form##m##00, transform_input_##form##m##01}, {transform_input_##form##m##10, transform_input_##form##m##11} \
+}
+
+#if !BF16
+INPUT_CASES(FLOATS, 2)
+#endif
+INPUT_CASES(FLOATS, 4)
+#if PAIRED
+INPUT_CASES(CHANNELS, 4)
+INPUT_CASES(FIRST, 4)
+INPUT_CASES(SECOND, 4)
+#endif
+
+// By form and by what is missing, left and right.
+typedef void (*input_case)(const stored *const *, float *);
+static const input_case input_cases[][2][2] = {
+	INPUT_NAMES(FLOATS, 4),
+#if PAIRED
+	INPUT_NAMES(CHANNELS, 4), INPUT_NAMES(FIRST, 4), INPUT_NAMES(SECOND, 4),
+#endif
+};
+#if !BF16
+static const input_case narrow_input_cases[2][2] = INPUT_NAMES(FLOATS, 2);
+#else
+#define narrow_input_cases input_cases[FLOATS]
+#endif
 
 // B^T d B of one tile, all blocks of channels.
-INLINE void transform_input(int m, const winograd_tiles *g, winograd_tile t, const stored *x, int blocks, float *v) {
+INLINE void transform_input(int form, int m, const winograd_tiles *g, winograd_tile t, const stored *x, int blocks, float *v) {
 	static const stored zeros[WIDEST_IN * BLOCK];
-	static void (*const cases[2][2][2])(const stored *const *, float *) = {
-		{{transform_input_200, transform_input_201}, {transform_input_210, transform_input_211}},
-		{{transform_input_400, transform_input_401}, {transform_input_410, transform_input_411}},
-	};
 	const int size = m + 2, top = t.y * TALL - 1, before = t.x * m - 1;
 	const int left = before < 0, right = before + size > g->w ? before + size - g->w : 0, copied = right > 1;
 	const size_t image = (size_t)g->h * g->w * BLOCK, line = (size_t)g->w * BLOCK;
 	const stored *row[TALL_IN];
 	x += (size_t)t.n * blocks * image + (before + left) * BLOCK;
-	for (int c = 0; c < blocks; c++, v += TALL_IN * size * PLANE, x += image) {
+	for (int c = 0; c < blocks; c++, v += TALL_IN * size * plane_of(form), x += image) {
 		UNROLL for (int r = 0; r < TALL_IN; r++) {
 			row[r] = top + r >= 0 && top + r < g->h ? x + (top + r) * line : zeros;
 		}
@@ -73,13 +95,14 @@ INLINE void transform_input(int m, const winograd_tiles *g, winograd_tile t, con
 				row[r] = copy[r];
 			}
 		}
-		cases[m == 4][copied ? 0 : left][copied ? 0 : right](row, v);
+		(m == 4 ? input_cases[form] : narrow_input_cases)[copied ? 0 : left][copied ? 0 : right](row, v);
 	}
 }
 
 // A dy A^T of one tile of 4x4 and one block of filters, of which `rows` and `columns` lie inside the image.
-INLINE void transform_gradient_block(const stored *dy, size_t line, float *v, int rows, int columns) {
+INLINE void transform_gradient_block(int form, const stored *dy, size_t line, float *v, int rows, int columns) {
 	enum { M = 4, SIZE = M + 2 };
+	const int plane = plane_of(form);
 	UNROLL for (int group = 0; group < 4; group++) {
 		const int zero = group == 2, infinity = group == 3;
 		vec t[2][M];
@@ -98,36 +121,50 @@ INLINE void transform_gradient_block(const stored *dy, size_t line, float *v, in
 		}
 		const int lines = zero || infinity ? 1 : 2;
 		UNROLL for (int i = 0; i < lines; i++) {
-			float *to = v + (zero ? 0 : infinity ? M + 1 : 2 * group + 1 + i) * SIZE * PLANE;
-			store_float(to, t[i][0]);
+			float *to = v + (zero ? 0 : infinity ? M + 1 : 2 * group + 1 + i) * SIZE * plane;
+			put(form, to, t[i][0]);
 			UNROLL for (int pair = 0; pair < 2; pair++) {
 				vec both[2];
 				winograd_gradient_pair(pair, t[i], both);
-				store_float(to + (2 * pair + 1) * PLANE, both[0]);
-				store_float(to + (2 * pair + 2) * PLANE, both[1]);
+				put(form, to + (2 * pair + 1) * plane, both[0]);
+				put(form, to + (2 * pair + 2) * plane, both[1]);
 			}
-			store_float(to + (M + 1) * PLANE, t[i][M - 1]);
+			put(form, to + (M + 1) * plane, t[i][M - 1]);
 		}
 	}
 }
 
-NOINLINE void transform_gradient_whole(const stored *dy, size_t line, float *v) {
-	transform_gradient_block(dy, line, v, 4, 4);
-}
+#define GRADIENT(form) \
+	NOINLINE void transform_gradient_whole_##form(const stored *dy, size_t line, float *v) { \
+		transform_gradient_block(form, dy, line, v, 4, 4); \
+	} \
+	NOINLINE void transform_gradient_edge_##form(const stored *dy, size_t line, float *v, int rows, int columns) { \
+		transform_gradient_block(form, dy, line, v, rows, columns); \
+	}
 
-NOINLINE void transform_gradient_edge(const stored *dy, size_t line, float *v, int rows, int columns) {
-	transform_gradient_block(dy, line, v, rows, columns);
-}
+#if PAIRED
+GRADIENT(FIRST)
+GRADIENT(SECOND)
+#else
+GRADIENT(FLOATS)
+#define transform_gradient_whole_FIRST transform_gradient_whole_FLOATS
+#define transform_gradient_edge_FIRST transform_gradient_edge_FLOATS
+#define transform_gradient_whole_SECOND transform_gradient_whole_FLOATS
+#define transform_gradient_edge_SECOND transform_gradient_edge_FLOATS
+#endif
 
 // A dy A^T of one tile of 4x4, all blocks of filters.
-static void transform_gradient(const winograd_tiles *g, winograd_tile t, const stored *dy, int blocks, float *v) {
+static void transform_gradient(int form, const winograd_tiles *g, winograd_tile t, const stored *dy, int blocks, float *v) {
 	enum { M = 4, SIZE = M + 2 };
 	const int rows = g->h - t.y * M, columns = g->w - t.x * M;
 	const size_t line = (size_t)g->w * BLOCK, image = g->h * line;
 	dy += (size_t)t.n * blocks * image + t.y * M * line + t.x * M * BLOCK;
-	for (int c = 0; c < blocks; c++, v += SIZE * SIZE * PLANE, dy += image) {
-		if (rows >= M && columns >= M) transform_gradient_whole(dy, line, v);
-		else transform_gradient_edge(dy, line, v, rows, columns);
+	for (int c = 0; c < blocks; c++, v += SIZE * SIZE * plane_of(form), dy += image) {
+		const int whole = rows >= M && columns >= M;
+		if (whole && form == SECOND) transform_gradient_whole_SECOND(dy, line, v);
+		else if (whole) transform_gradient_whole_FIRST(dy, line, v);
+		else if (form == SECOND) transform_gradient_edge_SECOND(dy, line, v, rows, columns);
+		else transform_gradient_edge_FIRST(dy, line, v, rows, columns);
 	}
 }
 
