@@ -204,16 +204,16 @@ func (e *Executor) Step(b *graph.Batch, u graph.Update, x graph.Exchange) (graph
 }
 
 // Gradients runs the forward and the backward pass.
-func (e *Executor) Gradients(b *graph.Batch, ready func(graph.Bucket, graph.Metrics)) (graph.Metrics, error) {
-	return e.gradients(b, ready, nil)
+func (e *Executor) Gradients(b *graph.Batch, x graph.Exchange) (graph.Metrics, error) {
+	return e.gradients(b, x, nil)
 }
 
-func (e *Executor) gradients(b *graph.Batch, ready func(graph.Bucket, graph.Metrics), seconds []float64) (m graph.Metrics, err error) {
+func (e *Executor) gradients(b *graph.Batch, x graph.Exchange, seconds []float64) (m graph.Metrics, err error) {
 	if b.N == 0 {
 		clear(e.Arena(graph.Gradients))
 		for _, bucket := range e.plan.Buckets {
-			if ready != nil {
-				ready(bucket, m)
+			if x != nil {
+				x.Ready(bucket, m)
 			}
 		}
 		return m, nil
@@ -226,7 +226,7 @@ func (e *Executor) gradients(b *graph.Batch, ready func(graph.Bucket, graph.Metr
 		if err := p.load(b); err != nil {
 			return err
 		}
-		if ready == nil {
+		if x == nil {
 			p.run(0, p.end, seconds)
 		} else {
 			from := 0
@@ -234,7 +234,7 @@ func (e *Executor) gradients(b *graph.Batch, ready func(graph.Bucket, graph.Metr
 				to := p.start[bucket.Ready]
 				p.run(from, to, seconds)
 				from = to
-				ready(bucket, e.metrics(b)) // the forward pass, which left them, is behind every bucket
+				x.Ready(bucket, e.metrics(b)) // the forward pass, which left them, is behind every bucket
 			}
 		}
 		m = e.metrics(b)

@@ -115,12 +115,12 @@ func TestABatchOfNoSamplesLeavesZeroGradients(t *testing.T) {
 		e.Arena(graph.Gradients)[i] = float32(math.NaN())
 	}
 	var buckets []graph.Bucket
-	m, err := e.Gradients(&graph.Batch{Divisor: 3}, func(b graph.Bucket, m graph.Metrics) {
+	m, err := e.Gradients(&graph.Batch{Divisor: 3}, onReady(func(b graph.Bucket, m graph.Metrics) {
 		if m != (graph.Metrics{}) {
 			t.Errorf("bucket %+v has metrics %+v", b, m)
 		}
 		buckets = append(buckets, b)
-	})
+	}))
 	if err != nil || m != (graph.Metrics{}) {
 		t.Errorf("metrics %+v (%v)", m, err)
 	}

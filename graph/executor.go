@@ -1,6 +1,9 @@
 package graph
 
-import "math"
+import (
+	"errors"
+	"math"
+)
 
 // Executor runs plans of one network for one worker. Its methods are called from one goroutine at a time.
 type Executor interface {
@@ -15,7 +18,8 @@ type Executor interface {
 
 	// Step runs one training step: the forward and the backward pass, the exchange of gradients, and the update. Where the
 	// loss or the gradient's norm is not finite, nothing is updated. After it, the gradient arena holds the gradient that was
-	// used. A batch with N = 0 adds nothing to the gradient, and takes part in the exchange just the same.
+	// used. A batch with N = 0 adds nothing to the gradient, and takes part in the exchange just the same. Where the exchange
+	// has no aggregate yet, the result is zero and nothing is updated.
 	Step(b *Batch, u Update, x Exchange) (Result, error)
 
 	// Evaluate runs the forward pass with the running statistics. logits, where not nil, receives [N][classes] values.
@@ -25,15 +29,26 @@ type Executor interface {
 }
 
 // Exchange aggregates the gradients of several workers while the backward pass runs; nil stands for one worker alone. Its
-// methods are called from the goroutine that runs the step.
+// methods are called one at a time, while Step runs.
 type Exchange interface {
 	// Ready hands a bucket over whose gradients are final, in the order of the buckets, with the metrics of the worker's
 	// share, which travel with it. It must not wait for other workers: the backward pass goes on when it returns.
 	Ready(b Bucket, m Metrics)
 
-	// Wait returns when the gradient arena holds the aggregate, with the metrics of all workers together.
+	// Wait returns when the gradient arena holds the aggregate, with the metrics of all workers together. An error that is
+	// ErrNoAggregate says that there is none yet.
 	Wait() (Metrics, error)
+
+	// Gather collects what every worker has for one operation: send is this worker's share, all[r] that of worker r, this
+	// one included, as long as send. It waits for the others. All workers call it for the same operations in the same order,
+	// those with a batch of no samples too, between two calls of Ready or before the first. send is the caller's again when
+	// Gather returns; all is the caller's until the next Gather.
+	Gather(send []float64) (all [][]float64, err error)
 }
+
+// ErrNoAggregate is what Exchange.Wait returns where there is nothing to update with yet: with double buffering, an
+// epoch's first step has only sent its gradients off when it ends.
+var ErrNoAggregate = errors.New("there is no aggregate yet")
 
 // Result is what a step found.
 type Result struct {
@@ -49,9 +64,9 @@ func (r Result) Finite() bool {
 
 // Parts are the pieces of a step, of an executor whose arenas lie in host memory.
 type Parts interface {
-	// Gradients runs the forward and the backward pass and leaves the gradients in their arena. Where ready is not nil, it is
-	// called as Exchange.Ready is.
-	Gradients(b *Batch, ready func(Bucket, Metrics)) (Metrics, error)
+	// Gradients runs the forward and the backward pass and leaves the gradients in their arena. Where x is not nil, it calls
+	// Ready and Gather, and leaves Wait to the caller.
+	Gradients(b *Batch, x Exchange) (Metrics, error)
 
 	// SumSquares is the squared norm of the whole gradient arena; not finite where a gradient is not.
 	SumSquares() (float64, error)
@@ -62,15 +77,13 @@ type Parts interface {
 
 // StepInParts is Executor.Step made of its parts.
 func StepInParts(p Parts, b *Batch, u Update, x Exchange) (r Result, err error) {
-	var ready func(Bucket, Metrics)
-	if x != nil {
-		ready = x.Ready
-	}
-	if r.Metrics, err = p.Gradients(b, ready); err != nil {
+	if r.Metrics, err = p.Gradients(b, x); err != nil {
 		return r, err
 	}
 	if x != nil {
-		if r.Metrics, err = x.Wait(); err != nil {
+		if r.Metrics, err = x.Wait(); errors.Is(err, ErrNoAggregate) {
+			return Result{}, nil
+		} else if err != nil {
 			return r, err
 		}
 	}

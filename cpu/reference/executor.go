@@ -103,7 +103,7 @@ func (e *Executor) Step(b *graph.Batch, u graph.Update, x graph.Exchange) (graph
 }
 
 // Gradients runs the forward and the backward pass.
-func (e *Executor) Gradients(b *graph.Batch, ready func(graph.Bucket, graph.Metrics)) (graph.Metrics, error) {
+func (e *Executor) Gradients(b *graph.Batch, x graph.Exchange) (graph.Metrics, error) {
 	p, err := e.plan(max(b.N, 1), false)
 	if err != nil {
 		return graph.Metrics{}, err
@@ -111,8 +111,8 @@ func (e *Executor) Gradients(b *graph.Batch, ready func(graph.Bucket, graph.Metr
 	buckets := p.Buckets
 	call := func(op int) {
 		for len(buckets) > 0 && buckets[0].Ready <= op {
-			if ready != nil {
-				ready(buckets[0], metrics(p, b))
+			if x != nil {
+				x.Ready(buckets[0], metrics(p, b))
 			}
 			buckets = buckets[1:]
 		}

@@ -83,7 +83,7 @@ func TestBucketsAreReadyInOrderAndFinal(t *testing.T) {
 			e.Arena(graph.Gradients)[i] = 7
 		}
 		end, count := 0, 0
-		m, err := e.Gradients(b, func(k graph.Bucket, _ graph.Metrics) {
+		m, err := e.Gradients(b, onReady(func(k graph.Bucket, _ graph.Metrics) {
 			if k.Begin != end {
 				t.Errorf("%d samples: bucket %+v follows one that ends at %d", n, k, end)
 			}
@@ -93,7 +93,7 @@ func TestBucketsAreReadyInOrderAndFinal(t *testing.T) {
 				}
 			}
 			end, count = k.End, count+1
-		})
+		}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,3 +183,10 @@ func TestSourceErrorsAreReported(t *testing.T) {
 		t.Errorf("got error %v, want %q", err, want)
 	}
 }
+
+// onReady is an exchange of one worker that tells when buckets are ready.
+type onReady func(graph.Bucket, graph.Metrics)
+
+func (f onReady) Ready(b graph.Bucket, m graph.Metrics)      { f(b, m) }
+func (f onReady) Wait() (graph.Metrics, error)               { return graph.Metrics{}, nil }
+func (f onReady) Gather(send []float64) ([][]float64, error) { return [][]float64{send}, nil }
