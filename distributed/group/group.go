@@ -9,10 +9,7 @@
 // gradients are cut into messages and what is in them is the business of package distributed.
 package group
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // Member is one worker's place in a group. Its methods may be called from several goroutines at once where the tags differ.
 type Member interface {
@@ -24,7 +21,7 @@ type Member interface {
 	// send[Rank()]. When it returns, all is received and the buffers of send may be used again.
 	//
 	// It fails with a *LostError when a worker has not answered within the group's time limit, and with the cause that
-	// Abort was given.
+	// Abort was given. A failure is final: it aborts all members that this process can reach.
 	Exchange(tag Tag, send, recv [][]byte) error
 
 	// Abort makes the exchanges of all members that this process can reach fail with a cause, now and from now on.
@@ -60,12 +57,4 @@ func (t Tag) String() string {
 		return fmt.Sprintf("step %d, statistics of batch norm", t.Step)
 	}
 	return fmt.Sprintf("step %d, between steps", t.Step)
-}
-
-// LostError says which workers did not answer.
-type LostError struct {
-	Rank    int   // who waited
-	Missing []int // workers that had not sent or not received
-	Tag     Tag
-	After   time.Duration
 }
