@@ -76,6 +76,10 @@ type Norm struct {
 	Epsilon   float64 // added to the variance
 	Update    float64 // weight of a batch in the running statistics
 	Inference bool    // normalize with the running statistics, and leave them alone
+	Sync      bool    // in training, normalize over the images of all workers
+
+	// TimeConstant, where not 0, takes Update's place: that is 1-exp(-images/TimeConstant) then.
+	TimeConstant float64
 }
 
 // BatchNorm normalizes each channel of x, with new parameters name.gamma and name.beta and statistics name.runningMean
@@ -88,7 +92,8 @@ func (g *Graph) BatchNorm(name string, x *Tensor, norm Norm) *Tensor {
 		g.fail("%s: batch norm reads the result of a convolution, not %s", name, x)
 	}
 	y := g.Tensor(name, Intermediate, g.Precision, x.Shape...)
-	attr := Attr{Epsilon: norm.Epsilon, Update: norm.Update}
+	attr := Attr{Epsilon: norm.Epsilon, Update: norm.Update, TimeConstant: norm.TimeConstant, Sync: norm.Sync && !norm.Inference}
+	attr.Update = attr.update(float64(x.Shape[0]))
 	if norm.Inference {
 		g.op(BatchNormInference, name, attr, in, y)
 	} else {

@@ -77,6 +77,8 @@ type Attr struct {
 	Addend              bool    // the same: a fused addition before it
 	Epsilon             float64 // batch norm: added to the variance
 	Update              float64 // batch norm: running = (1-Update)*running + Update*batch's
+	TimeConstant        float64 // batch norm: where not 0, Update is 1-exp(-images/TimeConstant)
+	Sync                bool    // BatchNorm, BatchNormBackward: over the images of all workers, see Share
 }
 
 // Op is an operation on tensors.
@@ -92,7 +94,7 @@ type Op struct {
 // BatchNormOperands names the operands of BatchNorm and BatchNormInference:
 // Y = relu?(Gamma * (X - Mean) * InvStd + Beta + Addend?), InvStd = 1/sqrt(variance + Epsilon) with the biased variance
 // (Ioffe and Szegedy 2015). BatchNorm updates RunningMean and RunningVar in place, the latter with the unbiased variance
-// where a channel has more than one value.
+// where a channel has more than one value. With Attr.Sync, mean and variance are those of all workers' images.
 type BatchNormOperands struct {
 	X, Gamma, Beta, RunningMean, RunningVar, Addend *Tensor // Addend may be nil
 	Y, Mean, InvStd                                 *Tensor // Mean and InvStd are nil in inference
@@ -113,6 +115,8 @@ func (o *Op) BatchNorm() BatchNormOperands {
 // BatchNormBackwardOperands names the operands of BatchNormBackward. The gradient of the output is the sum of DY; g is
 // that sum, zeroed where a fused ReLU's output Y is not positive; without a fused addition Y follows from X, so that an
 // executor may compute it from Gamma, Beta, Mean and InvStd instead of reading it. DAddend = g, and DX, DGamma, DBeta follow from g.
+// With Attr.Sync, DX takes the sums over all workers' images, and DGamma and DBeta stay this worker's: they are aggregated
+// like any gradient.
 type BatchNormBackwardOperands struct {
 	X, Gamma, Beta, Mean, InvStd, Y *Tensor   // Y is nil without a ReLU
 	DY                              []*Tensor // one or two

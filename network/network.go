@@ -11,7 +11,6 @@ package network
 
 import (
 	"fmt"
-	"math"
 
 	"gotrain/configs"
 	"gotrain/graph"
@@ -38,21 +37,15 @@ func (s Spec) Compile(samples int, o graph.Options) (*graph.Plan, error) {
 		return nil, err
 	}
 	b := &builder{Graph: graph.New(s.Precision), shortcut: s.Config.Shortcut, norm: graph.Norm{
-		Epsilon:   s.Config.BatchNorm.Epsilon,
-		Update:    runningUpdate(s.Config.BatchNorm, samples),
-		Inference: o.Inference,
+		Epsilon:      s.Config.BatchNorm.Epsilon,
+		Update:       s.Config.BatchNorm.RunningUpdate,
+		TimeConstant: s.Config.BatchNorm.NormalizationTimeConstant,
+		Sync:         s.Config.BatchNorm.Sync,
+		Inference:    o.Inference,
 	}}
 	in := b.Inputs(samples, s.Channels, s.Height, s.Width)
 	b.Loss(b.resnet(in.Images, arch, s.Classes), in)
 	return graph.Compile(b.Graph, o)
-}
-
-// runningUpdate is the weight of a batch of so many samples in the running statistics.
-func runningUpdate(c configs.BatchNorm, samples int) float64 {
-	if c.NormalizationTimeConstant > 0 {
-		return -math.Expm1(-float64(samples) / c.NormalizationTimeConstant)
-	}
-	return c.RunningUpdate
 }
 
 func (s Spec) check(samples int) error {

@@ -158,6 +158,28 @@ func TestRunningUpdateFollowsTheTimeConstant(t *testing.T) {
 	}
 }
 
+func TestBatchNormIsSynchronizedWhereTheFileSaysSo(t *testing.T) {
+	for _, sync := range []bool{false, true} {
+		s := spec("cifar", 8, "B")
+		s.Config.BatchNorm.Sync = sync
+		p, err := s.Compile(2, graph.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		norms := 0
+		for _, o := range p.Ops {
+			if o.Kind == graph.BatchNorm || o.Kind == graph.BatchNormBackward {
+				if norms++; o.Attr.Sync != sync {
+					t.Errorf("%s: %s is synchronized: %v, want %v", o.Name, o.Kind, o.Attr.Sync, sync)
+				}
+			}
+		}
+		if norms != 18 {
+			t.Errorf("%d batch norms and gradients of them, want 18", norms)
+		}
+	}
+}
+
 func TestImagesOfOnePixelCanBeTrained(t *testing.T) {
 	for _, s := range []Spec{spec("cifar", 20, "B"), spec("imagenet", 50, "B"), spec("imagenet", 18, "A")} {
 		s.Channels, s.Height, s.Width, s.Classes = 1, 1, 1, 2

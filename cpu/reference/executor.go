@@ -108,21 +108,19 @@ func (e *Executor) Gradients(b *graph.Batch, x graph.Exchange) (graph.Metrics, e
 	if err != nil {
 		return graph.Metrics{}, err
 	}
+	if b.N == 0 {
+		clear(e.arenas[graph.Gradients])
+		return graph.Metrics{}, p.RunEmpty(e.arenas[graph.Statistics], x)
+	}
 	buckets := p.Buckets
-	call := func(op int) {
-		for len(buckets) > 0 && buckets[0].Ready <= op {
+	return e.run(p, b, p.Backward, x, func(ops int) {
+		for len(buckets) > 0 && buckets[0].Ready <= ops {
 			if x != nil {
 				x.Ready(buckets[0], metrics(p, b))
 			}
 			buckets = buckets[1:]
 		}
-	}
-	if b.N == 0 {
-		clear(e.arenas[graph.Gradients])
-		call(p.Backward)
-		return graph.Metrics{}, nil
-	}
-	return e.run(p, b, p.Backward, call)
+	})
 }
 
 // Evaluate runs the forward pass with the running statistics.
@@ -134,7 +132,7 @@ func (e *Executor) Evaluate(b *graph.Batch, logits []float32) (graph.Metrics, er
 	if err != nil {
 		return graph.Metrics{}, err
 	}
-	m, err := e.run(p, b, p.Forward, func(int) {})
+	m, err := e.run(p, b, p.Forward, nil, func(int) {})
 	copy(logits, e.logits)
 	return m, err
 }
@@ -144,7 +142,7 @@ func (e *Executor) Logits() []float32 { return e.logits }
 
 // run loads arenas and batch, runs operations, and keeps what outlives them. done is called when so many of them have
 // run and what they left in the gradient arena is there.
-func (e *Executor) run(p *prepared, b *graph.Batch, ops int, done func(ops int)) (graph.Metrics, error) {
+func (e *Executor) run(p *prepared, b *graph.Batch, ops int, x graph.Exchange, done func(ops int)) (graph.Metrics, error) {
 	if err := p.load(b); err != nil {
 		return graph.Metrics{}, err
 	}
@@ -157,7 +155,9 @@ func (e *Executor) run(p *prepared, b *graph.Batch, ops int, done func(ops int))
 		}
 	}
 	for i, o := range p.Ops[:ops] {
-		Run(o, p.values)
+		if err := runShared(o, p.values, x); err != nil {
+			return graph.Metrics{}, err
+		}
 		for _, t := range o.Out {
 			if t.Role == graph.ParameterGradient {
 				e.set(graph.Gradients, t.Of.Name, p.values[t])
@@ -180,11 +180,8 @@ func (e *Executor) run(p *prepared, b *graph.Batch, ops int, done func(ops int))
 	return metrics(p, b), nil
 }
 
-// metrics are those that the forward pass left; zero for no samples.
+// metrics are those that the forward pass left.
 func metrics(p *prepared, b *graph.Batch) (m graph.Metrics) {
-	if b.N == 0 {
-		return m
-	}
 	m.Loss, m.Errors = p.values[p.Loss][0], p.values[p.Errors][0]
 	for _, w := range b.Weights[:b.N] {
 		m.Count += float64(w)

@@ -71,15 +71,7 @@ func batchNormBackward(o *graph.Op, values map[*graph.Tensor][]float64) {
 	shape, x, gamma, mean, invStd := b.X.Shape, values[b.X], values[b.Gamma], values[b.Mean], values[b.InvStd]
 	dx, dgamma, dbeta := values[b.DX], values[b.DGamma], values[b.DBeta]
 
-	g := make([]float64, len(x))
-	for i := range g {
-		for _, dy := range b.DY {
-			g[i] += values[dy][i]
-		}
-		if o.Attr.ReLU && !(values[b.Y][i] > 0) {
-			g[i] = 0
-		}
-	}
+	g := outputGradient(o, values)
 	count := float64(shape[0] * shape[2] * shape[3])
 	for c := range shape[1] {
 		dgamma[c], dbeta[c] = 0, 0
@@ -95,6 +87,21 @@ func batchNormBackward(o *graph.Op, values map[*graph.Tensor][]float64) {
 	if o.Attr.Addend {
 		copy(values[b.DAddend], g)
 	}
+}
+
+// outputGradient is the gradient of a batch norm's result before what is fused into it.
+func outputGradient(o *graph.Op, values map[*graph.Tensor][]float64) []float64 {
+	b := o.BatchNormBackward()
+	g := make([]float64, len(values[b.X]))
+	for i := range g {
+		for _, dy := range b.DY {
+			g[i] += values[dy][i]
+		}
+		if o.Attr.ReLU && !(values[b.Y][i] > 0) {
+			g[i] = 0
+		}
+	}
+	return g
 }
 
 func relu(x, y []float64) {

@@ -16,7 +16,7 @@ import (
 // Run computes an operation from the values of its operands, in the order of their shapes, slowest extent first; a scalar
 // is one value, and labels are whole numbers. It writes the results into the slices that values holds for them, and adds
 // slices for those that it lacks. A batch norm also updates its running statistics in place. What may share memory by the
-// memory plan may share a slice here. Apply has no values: see Update.
+// memory plan may share a slice here. Apply has no values: see Update. A synchronized batch norm runs as that of one worker.
 func Run(o *graph.Op, values map[*graph.Tensor][]float64) {
 	for _, t := range o.Out {
 		if values[t] == nil {

@@ -88,6 +88,10 @@ func (l labels) operation(o *graph.Op) string {
 		}
 		return s
 	}
+	norm := "batch norm"
+	if o.Attr.Sync {
+		norm = "sync batch norm"
+	}
 	switch o.Kind {
 	case graph.Conv:
 		w := o.In[1].Shape
@@ -97,7 +101,7 @@ func (l labels) operation(o *graph.Op) string {
 	case graph.ConvBackwardWeights:
 		return window("conv") + l.byWeights
 	case graph.BatchNorm, graph.BatchNormInference:
-		s := "batch norm"
+		s := norm
 		if o.Attr.Addend {
 			s += " + add"
 		}
@@ -106,7 +110,7 @@ func (l labels) operation(o *graph.Op) string {
 		}
 		return s
 	case graph.BatchNormBackward:
-		s := "batch norm" + l.backward
+		s := norm + l.backward
 		if o.Attr.ReLU {
 			s = "relu" + l.backward + " + " + s
 		}

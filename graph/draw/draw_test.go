@@ -205,3 +205,27 @@ func TestNumbersInWords(t *testing.T) {
 		}
 	}
 }
+
+func TestSynchronizedBatchNormsAreNamed(t *testing.T) {
+	g := graph.New(graph.Float32)
+	in := g.Inputs(4, 3, 8, 8)
+	x := g.ReLU("relu", g.BatchNorm("bn", g.Conv("conv", in.Images, 8, 3, 1, 1), graph.Norm{Sync: true}))
+	g.Loss(g.Dense("fc", g.GlobalAveragePool("pool", x), 10), in)
+	p, err := graph.Compile(g, graph.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		draw            drawer
+		forward, behind string
+	}{
+		{Text, "sync batch norm + relu ", "relu backward + sync batch norm backward "},
+		{SVG, "sync batch norm + relu<", "relu ∂ + sync batch norm ∂<"},
+		{DOT, `\nsync batch norm + relu\n`, `\nrelu backward + sync batch norm backward\n`},
+	} {
+		got := drawn(t, c.draw, p, Options{})
+		if strings.Count(got, c.forward) != 1 || strings.Count(got, c.behind) != 1 {
+			t.Errorf("the drawing lacks %q or %q:\n%s", c.forward, c.behind, got)
+		}
+	}
+}
