@@ -2,16 +2,12 @@ package quantizer
 
 import "fmt"
 
-// check panics where columns do not fit the wire or the arenas, as an index out of range would: C code does not look.
-func (f Format) check(columns []Column, wire []byte, arenas ...[]float32) {
-	size := len(arenas[0])
-	for _, a := range arenas {
-		size = min(size, len(a))
-	}
+// check panics where columns do not fit the wire or the smallest arena, of size values, as an index out of range would: C code does not look.
+func (f Format) check(columns []Column, wire []byte, size int) {
 	n := 0
 	for i, c := range columns {
 		if c.Offset < 0 || c.Rows < 0 || int(c.Offset)+int(c.Rows) > size {
-			panic(fmt.Sprintf("quantizer: column %d, values [%d, %d), is not within the arenas, of %d values", i, c.Offset,
+			panic(fmt.Sprintf("quantizer: column %d, values [%d, %d), is not within the arenas' %d values", i, c.Offset,
 				int(c.Offset)+int(c.Rows), size))
 		}
 		n += f.piece(c)

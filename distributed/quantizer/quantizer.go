@@ -98,22 +98,32 @@ func (f Format) piece(c Column) int {
 // if there is none. Where there is one, what is in wire and in next means nothing; residual is as before if next is another
 // arena.
 func (f Format) Encode(columns []Column, gradient, residual, next []float32, wire []byte) (bad int) {
-	arenas := [][]float32{gradient}
-	if f.Bits != 32 || residual != nil {
-		arenas = append(arenas, residual, next)
+	if f.Bits == 32 && residual == nil {
+		f.check(columns, wire, len(gradient))
+	} else {
+		f.check(columns, wire, min(len(gradient), len(residual), len(next)))
 	}
-	f.check(columns, wire, arenas...)
-	return f.encode(columns, gradient, residual, next, wire)
+	if v, ok := best(); ok {
+		return v.encode(f, columns, gradient, residual, next, wire)
+	}
+	return f.define(columns, gradient, residual, next, wire)
 }
 
 // Decode writes the decoded values to their places in the arena values.
 func (f Format) Decode(columns []Column, wire []byte, values []float32) {
-	f.check(columns, wire, values)
 	f.decode(columns, wire, values, false)
 }
 
 // Add adds the decoded values, in float32, to those in the arena values.
 func (f Format) Add(columns []Column, wire []byte, values []float32) {
-	f.check(columns, wire, values)
 	f.decode(columns, wire, values, true)
+}
+
+func (f Format) decode(columns []Column, wire []byte, values []float32, add bool) {
+	f.check(columns, wire, len(values))
+	if v, ok := best(); ok {
+		v.decode(f, columns, wire, values, add)
+	} else {
+		f.defineDecode(columns, wire, values, add)
+	}
 }
