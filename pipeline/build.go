@@ -9,7 +9,6 @@ import (
 	"gotrain/configs"
 	"gotrain/cpu"
 	"gotrain/graph"
-	"gotrain/internal/cores"
 	"gotrain/network"
 	"gotrain/readers"
 )
@@ -104,7 +103,27 @@ func epochSize(cfg *configs.Config, train readers.Dataset) int {
 
 // minibatchSize is the size of the largest minibatch of so many samples.
 func minibatchSize(cfg *configs.Config, samples int) int {
-	return min(cfg.Learner.MinibatchSize, samples)
+	return min(learnerOf(cfg).MinibatchSize, samples)
+}
+
+// learnerOf is the learner for all workers together. Where the minibatch grows with the workers, rates for a minibatch grow
+// with it, so that a sample counts as much (the linear scaling rule of Goyal et al., "Accurate, large minibatch SGD: training
+// ImageNet in 1 hour", 2017); rates for a sample stay.
+func learnerOf(cfg *configs.Config) configs.Learner {
+	l := cfg.Learner
+	if n := cfg.Distributed.Workers; cfg.Distributed.ScaleMinibatch {
+		l.MinibatchSize *= n
+		l.LearningRatesPerMB = slices.Clone(l.LearningRatesPerMB)
+		for i := range l.LearningRatesPerMB {
+			l.LearningRatesPerMB[i].Value *= float64(n)
+		}
+		l.LearningRateSchedule = slices.Clone(l.LearningRateSchedule)
+		for i := range l.LearningRateSchedule {
+			p := &l.LearningRateSchedule[i]
+			p.From, p.To, p.Peak = p.From*float64(n), p.To*float64(n), p.Peak*float64(n)
+		}
+	}
+	return l
 }
 
 // spec describes the network for a data set.
@@ -116,7 +135,11 @@ func spec(cfg *configs.Config, ds readers.Dataset) network.Spec {
 // source compiles plans of a network.
 func source(s network.Spec, cfg *configs.Config) graph.Source {
 	return func(samples int, inference bool) (*graph.Plan, error) {
-		return s.Compile(samples, graph.Options{Inference: inference, BucketBytes: cfg.Distributed.BucketSize})
+		o := graph.Options{Inference: inference}
+		if aggregates(cfg) {
+			o.BucketBytes = 1 // as fine as they come: the aggregator joins them
+		}
+		return s.Compile(samples, o)
 	}
 }
 
@@ -134,11 +157,7 @@ func checkSupported(cfg *configs.Config) error {
 	_, known := precisions[cfg.Precision]
 	refuse(!known, "precision", cfg.Precision, "for device: cuda: set it to float32 or bfloat16")
 	refuse(cfg.Network.Convolution == "cudnn", "network.convolution", "cudnn", "for device: cuda: set it to auto")
-	refuse(d.Workers != 1, "distributed.workers", d.Workers, "this build trains with one worker: set it to 1")
-	refuse(d.Bits.String() != "32", "distributed.bits", d.Bits, "this build does not quantize gradients: set it to 32")
-	refuse(d.DoubleBuffering, "distributed.doubleBuffering", true, "this build has one worker, which waits for nobody: set it to false")
-	refuse(d.BlockMomentum.BlockSize != 0, "distributed.blockMomentum.blockSize", d.BlockMomentum.BlockSize, "this build has one worker: set it to 0")
-	refuse(d.Transport != "auto" && d.Transport != "local", "distributed.transport", d.Transport, "this build has one worker: set it to auto")
+	refuse(d.Transport == "nccl", "distributed.transport", d.Transport, "for device: cuda: set it to auto")
 	refuse(cfg.Network.Init != "", "network.init", cfg.Network.Init, "this build always starts from He initialization: set it to he")
 	refuse(cfg.Log.TensorBoardDir != "", "log.tensorBoardDir", cfg.Log.TensorBoardDir, "not in this build: remove it")
 	refuse(cfg.Log.JSON != "", "log.json", cfg.Log.JSON, "not in this build: remove it")
@@ -147,14 +166,6 @@ func checkSupported(cfg *configs.Config) error {
 		return nil
 	}
 	return &UsageError{errors.New(strings.Join(faults, "\n"))}
-}
-
-// threads are the CPU threads of a worker.
-func threads(cfg *configs.Config) int {
-	if cfg.Threads > 0 {
-		return cfg.Threads
-	}
-	return max(1, cores.Usable()/cfg.Distributed.Workers)
 }
 
 // engine names what an executor computes with: where it changes, so may the last bits of results.

@@ -111,7 +111,7 @@ func TestWhatThisBuildCannotDoIsRefused(t *testing.T) {
 }
 
 func TestThreadsAreThoseOfTheCores(t *testing.T) {
-	if got := threads(small(t, t.TempDir(), "threads=auto")); got != cores.Usable() {
+	if got := threadsFor(small(t, t.TempDir(), "threads=auto"), 1); got != cores.Usable() {
 		t.Errorf("%d threads on %d cores", got, cores.Usable())
 	}
 }

@@ -1,13 +1,14 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"gotrain/distributed"
 	"gotrain/graph"
-	"gotrain/readers"
 )
 
 // DivergedError ends a run whose loss or gradient is not finite. The parameters have not been updated with it.
@@ -29,26 +30,38 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // divergence says where the first value that is not finite stands: in the batch, in the parameters, or in the gradients,
 // in the order in which the backward pass computed them.
-func (r *run) divergence(mb *readers.Minibatch, s *Step) error {
+func (r *run) divergence(w *worker, s *Step, found error) error {
+	mb := w.minibatch
 	e := &DivergedError{Epoch: mb.Epoch + 1, Minibatch: mb.Index + 1, Loss: s.Metrics.Loss / max(s.Metrics.Count, 1), Rate: s.Update.Rate,
 		Norm: s.Norm, Tensor: "the loss", Checkpoint: "none yet"}
-	if err := pull(r.exec); err != nil {
+	if err := pull(w.exec); err != nil {
 		return err
 	}
-	if err := r.exec.Pull(graph.Gradients); err != nil {
+	if err := w.exec.Pull(graph.Gradients); err != nil {
 		return err
 	}
-	if bad(mb.Images) {
+	var not *distributed.NotFiniteError
+	switch name := firstBad(w.exec, graph.Parameters); {
+	case errors.As(found, &not):
+		e.Tensor, e.Norm = not.What(), math.NaN()
+	case bad(mb.Images):
 		e.Tensor = "the images of the minibatch"
-	} else if name := firstBad(r.exec, graph.Parameters); name != "" {
+	case name != "":
 		e.Tensor = name
-	} else if name := firstBad(r.exec, graph.Gradients); name != "" {
-		e.Tensor = "the gradient of " + name
+	default:
+		if name := firstBad(w.exec, graph.Gradients); name != "" {
+			e.Tensor = "the gradient of " + name
+		}
 	}
-	if c, _, err := r.store.Load(); err == nil && c != nil {
-		e.Checkpoint = strings.TrimSuffix(c.Dir, "/")
+	if r.store != nil {
+		if c, _, err := r.store.Load(); err == nil && c != nil {
+			e.Checkpoint = strings.TrimSuffix(c.Dir, "/")
+		}
 	}
-	return e
+	if w.block != nil {
+		return e // the others do not know
+	}
+	return r.team.followed(e)
 }
 
 func bad(values []float32) bool {

@@ -11,34 +11,52 @@ import (
 	"strings"
 
 	"gotrain/configs"
+	"gotrain/distributed/group"
 	"gotrain/graph"
 	"gotrain/internal/safetensors"
 	"gotrain/readers"
 )
 
-// test evaluates the model on the test set and writes CNTK's line.
+// test evaluates the model on the test set, each worker on its share of it, and writes CNTK's line.
 func (r *run) test(ctx context.Context) error {
-	m, n, err := evaluate(ctx, r.exec, r.cfg, r.tests)
+	found, n := make([]graph.Metrics, len(r.workers)), make([]int, len(r.workers))
+	interrupted := false
+	err := r.team.each(func(i int, m group.Member) (err error) {
+		found[i], n[i], err = evaluate(ctx, r.workers[i].exec, r.cfg, r.tests, m.Rank(), m.Size())
+		return err
+	})
+	if errors.Is(err, ErrInterrupted) {
+		interrupted, err = true, nil
+	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(r.Out, evaluationLine(1, n, m))
+	if interrupted, err = r.team.any(interrupted); err != nil {
+		return err
+	}
+	if interrupted {
+		return r.team.followed(ErrInterrupted)
+	}
+	if err := r.team.sum(func(i int) []*float64 { return []*float64{&found[i].Loss, &found[i].Errors, &found[i].Count} }); err != nil {
+		return err
+	}
+	if found[0].Count == 0 {
+		return r.team.followed(fmt.Errorf("evaluating: %w", errSkipped))
+	}
+	_, err = fmt.Fprintln(r.Out, evaluationLine(1, n[0], found[0]))
 	return err
 }
 
-// evaluate runs the network over the whole test set, in its order, with the running statistics.
-func evaluate(ctx context.Context, e graph.Executor, cfg *configs.Config, ds readers.Dataset) (m graph.Metrics, minibatches int, err error) {
-	loader, err := readers.NewLoader(ds, readers.LoaderConfig{MinibatchSize: cfg.Learner.MinibatchSize, End: int64(ds.Len()),
-		Prefetch: cfg.Reader.Prefetch, Decoders: cfg.Reader.Workers})
+// evaluate runs the network over a worker's part of the test set, in its order, with the running statistics.
+func evaluate(ctx context.Context, e graph.Executor, cfg *configs.Config, ds readers.Dataset, worker, workers int) (m graph.Metrics, minibatches int, err error) {
+	loader, err := readers.NewLoader(ds, readers.LoaderConfig{MinibatchSize: learnerOf(cfg).MinibatchSize, End: int64(ds.Len()),
+		Worker: worker, Workers: workers, Prefetch: cfg.Reader.Prefetch, Decoders: cfg.Reader.Workers})
 	if err != nil {
 		return m, 0, err
 	}
 	defer loader.Close()
 	for {
 		mb, err := loader.Next(ctx)
-		if errors.Is(err, io.EOF) && m.Count == 0 {
-			return m, minibatches, fmt.Errorf("evaluating: %w", errSkipped)
-		}
 		if errors.Is(err, io.EOF) {
 			return m, minibatches, nil
 		}
@@ -105,7 +123,8 @@ func evaluateRun(ctx context.Context, dir string, cfg *configs.Config, s Setting
 		return usage("%s has other classes than the test set:\n    %s\ngive a test set of its classes, or accept the other names with -accept-changes", dir, changes[0])
 	}
 	network := spec(cfg, ds)
-	e, err := executor(network, cfg, minibatchSize(cfg, ds.Len()), threads(cfg))
+	threads := threadsFor(cfg, 1)
+	e, err := executor(network, cfg, minibatchSize(cfg, ds.Len()), threads)
 	if err != nil {
 		return err
 	}
@@ -116,10 +135,13 @@ func evaluateRun(ctx context.Context, dir string, cfg *configs.Config, s Setting
 	}
 	say := &messages{screen: s.Log}
 	say.printf("Evaluating %s", from)
-	warnOfThreads(say, threads(cfg))
-	m, n, err := evaluate(ctx, e, cfg, ds)
+	warnOfThreads(say, threads)
+	m, n, err := evaluate(ctx, e, cfg, ds, 0, 1)
 	if err != nil {
 		return err
+	}
+	if m.Count == 0 {
+		return fmt.Errorf("evaluating: %w", errSkipped)
 	}
 	_, err = fmt.Fprintln(s.Out, evaluationLine(1, n, m))
 	return err

@@ -22,7 +22,9 @@ type Record struct {
 	Status  string    `json:"status"`  // running, finished, interrupted, failed, diverged
 	Threads int       `json:"threads"` // of a worker; sums are the same for the same number only
 	Version string    `json:"version"`
-	Engine  string    `json:"engine"` // the libraries and instruction sets in use
+	Engine  string    `json:"engine"`           // the libraries and instruction sets in use
+	Team    string    `json:"team"`             // the workers, and where they are
+	Chosen  *choice   `json:"chosen,omitempty"` // what was chosen at the first start
 
 	Data  dataRecord  `json:"data"`
 	Model *partRecord `json:"model,omitempty"` // the final model's file, once it is written
@@ -103,23 +105,23 @@ func (e *ChangedError) Error() string {
 	return b.String()
 }
 
-// folder is where a run goes.
+// folder is where a run goes. Its fields are exported for the processes that are told by the one that chooses.
 type folder struct {
-	dir     string
-	record  Record
-	resumed bool             // there is a run in it, which is continued
-	changes []configs.Change // of its configuration and data, accepted
+	Dir     string
+	Record  Record
+	Resumed bool             // there is a run in it, which is continued
+	Changes []configs.Change // of its configuration and data, accepted
 }
 
 // chooseFolder decides whether the last run of the configuration's name is continued, and in which folder to run.
-func chooseFolder(s Settings, data dataRecord, now time.Time) (folder, error) {
+func chooseFolder(s Settings, data dataRecord, threads int, now time.Time) (folder, error) {
 	cfg := s.Config
 	dir, last, err := lastRun(cfg.OutputDir, cfg.Name)
 	if err != nil {
 		return folder{}, err
 	}
 	if dir == "" || s.Restart || last.Status == finished && !s.AcceptChanges {
-		return unusedFolder(s, data, now), nil
+		return unusedFolder(s, data, threads, now), nil
 	}
 	changes, err := changesSince(dir, last, cfg)
 	if err != nil {
@@ -131,7 +133,10 @@ func chooseFolder(s Settings, data dataRecord, now time.Time) (folder, error) {
 		return folder{}, &UsageError{&ChangedError{Dir: dir, Changes: changes}}
 	}
 	if slices.ContainsFunc(changes, func(c configs.Change) bool { return c.Key == "threads" }) {
-		last.Threads = threads(cfg)
+		last.Threads = threads
+	}
+	if slices.ContainsFunc(changes, func(c configs.Change) bool { return strings.HasPrefix(c.Key, "distributed.") }) {
+		last.Chosen = nil
 	}
 	return folder{dir, last, true, changes}, nil
 }
@@ -149,14 +154,14 @@ func changesSince(dir string, last Record, cfg *configs.Config) ([]configs.Chang
 }
 
 // unusedFolder names a folder that no run has.
-func unusedFolder(s Settings, data dataRecord, now time.Time) folder {
+func unusedFolder(s Settings, data dataRecord, threads int, now time.Time) folder {
 	cfg := s.Config
-	r := Record{Name: cfg.Name, Hash: cfg.Hash(), Started: now.UTC(), Status: running, Threads: threads(cfg), Version: s.Version, Engine: engine(), Data: data}
+	r := Record{Name: cfg.Name, Hash: cfg.Hash(), Started: now.UTC(), Status: running, Threads: threads, Version: s.Version, Engine: engine(), Data: data}
 	first := filepath.Join(cfg.OutputDir, fmt.Sprintf("%s-%s-%s", cfg.Name, now.Format("20060102-150405"), r.Hash[:8]))
 	dir := first
 	for n := 2; ; n++ { // two runs within a second
 		if _, err := os.Stat(filepath.Join(dir, recordFile)); err != nil {
-			return folder{dir: dir, record: r}
+			return folder{Dir: dir, Record: r}
 		}
 		dir = fmt.Sprintf("%s-%d", first, n)
 	}

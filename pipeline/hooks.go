@@ -1,23 +1,20 @@
 package pipeline
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"gotrain/graph"
-	"gotrain/readers"
 )
 
 // hooks are what happens after each step: the log's lines, the progress bar, checkpoints, and the end where one is asked
 // for. A checkpoint comes after the lines of its step, so that a run that goes on from it repeats none.
-func (r *run) hooks(ctx context.Context, loader *readers.Loader) []hook {
-	return []hook{
-		{"showing progress", r.showProgress},
-		{"writing the log", r.logEpoch(loader)},
-		{"saving a checkpoint", r.saveCheckpoint},
-		{"stopping", func(s *Step) error { return r.stopIfAsked(ctx, s) }},
+func (r *run) hooks() []hook {
+	lines := []hook{{"showing progress", r.showProgress}, {"writing the log", r.logEpoch}}
+	if !r.team.leads() {
+		lines = nil
 	}
+	return append(lines, hook{"saving a checkpoint", r.saveCheckpoint}, hook{"stopping", r.stopIfAsked})
 }
 
 func (r *run) showProgress(s *Step) error {
@@ -36,25 +33,23 @@ func (r *run) showProgress(s *Step) error {
 	return nil
 }
 
-// logEpoch writes the epoch's line, and says so where the epoch has waited for data.
-func (r *run) logEpoch(loader *readers.Loader) func(*Step) error {
-	var waited time.Duration
-	return func(s *Step) error {
-		if !s.EpochEnd {
-			return nil
-		}
-		if s.Sums.Count == 0 {
-			return fmt.Errorf("epoch %d: %w", s.Minibatch.Epoch+1, errSkipped)
-		}
-		r.say.hide()
-		_, err := fmt.Fprintln(r.Out, epochLine(s.Minibatch.Epoch+1, s.Sums, s.Elapsed))
-		wait := loader.Wait() - waited
-		waited += wait
-		if wait > s.Elapsed/10 {
-			r.say.printf("warning: %.1f of %.1f seconds were spent waiting for data: raise reader.workers or reader.prefetch", wait.Seconds(), s.Elapsed.Seconds())
-		}
-		return err
+// logEpoch writes the epoch's line and where its time went, and says so where it has waited for data.
+func (r *run) logEpoch(s *Step) error {
+	if !s.EpochEnd {
+		return nil
 	}
+	if s.Sums.Count == 0 {
+		return fmt.Errorf("epoch %d: %w", s.Minibatch.Epoch+1, errSkipped)
+	}
+	r.say.hide()
+	_, err := fmt.Fprintln(r.Out, epochLine(s.Minibatch.Epoch+1, s.Sums, s.Elapsed))
+	if r.workers[0].aggregator != nil {
+		r.say.printf("%s", r.spent)
+	}
+	if wait := r.spent.data; wait > s.Elapsed/10 {
+		r.say.printf("warning: %.1f of %.1f seconds were spent waiting for data: raise reader.workers or reader.prefetch", wait.Seconds(), s.Elapsed.Seconds())
+	}
+	return err
 }
 
 func (r *run) saveCheckpoint(s *Step) error {
@@ -63,7 +58,7 @@ func (r *run) saveCheckpoint(s *Step) error {
 	if s.EpochEnd && s.Epoch == r.cfg.Learner.MaxEpochs {
 		due = true // or a run that is stopped while it is tested would train its last epoch again
 	}
-	if !due {
+	if r.due = r.due || due; !r.due || s.Unsynced {
 		return nil
 	}
 	return r.save(s)
@@ -74,12 +69,12 @@ func (r *run) save(s *Step) error {
 	if s.EpochEnd {
 		r.state.Sums, r.state.Shown = graph.Metrics{}, graph.Metrics{}
 	}
-	r.saved = s.Step
+	r.saved, r.due = s.Step, false
 	return r.checkpoint()
 }
 
-func (r *run) stopIfAsked(ctx context.Context, s *Step) error {
-	if ctx.Err() == nil {
+func (r *run) stopIfAsked(s *Step) error {
+	if !s.Stop || s.Unsynced {
 		return nil
 	}
 	if r.saved != s.Step {
@@ -88,5 +83,5 @@ func (r *run) stopIfAsked(ctx context.Context, s *Step) error {
 		}
 	}
 	r.say.printf("Stopped behind epoch %d, minibatch %d: the same command continues from there", s.Minibatch.Epoch+1, s.Minibatch.Index+1)
-	return ErrInterrupted
+	return r.team.followed(ErrInterrupted)
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"gotrain/configs"
+	"gotrain/distributed/group"
 )
 
 // Settings say what to run and where to write.
@@ -42,9 +43,12 @@ func usage(format string, args ...any) error { return &UsageError{fmt.Errorf(for
 func ExitStatus(err error) int {
 	var u *UsageError
 	var c configs.Errors
+	var told *leaderError
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &told):
+		return told.Status
 	case errors.Is(err, ErrInterrupted):
 		return 130
 	case errors.As(err, &u), errors.As(err, &c):
@@ -60,13 +64,15 @@ func Run(ctx context.Context, s Settings) error {
 		return usage("-restart starts a new run, and -accept-changes continues the last one: give one of the two")
 	}
 	if !slices.Contains(s.Config.Command, "train") {
+		if rank, _, _ := group.Launched(); rank > 0 {
+			return nil // one process is enough, and writes the lines once
+		}
 		return testLast(ctx, s)
 	}
 	r, err := openRun(s)
 	if err != nil {
 		return err
 	}
-	defer r.close()
 	for _, command := range s.Config.Command {
 		switch command {
 		case "train":

@@ -1,11 +1,13 @@
 package pipeline
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"gotrain/configs"
@@ -21,23 +23,26 @@ type run struct {
 	Settings
 	folder
 	cfg     *configs.Config
+	team    *team
+	workers []*worker // of this process
 	lock    *runLock
 	log     *os.File
 	say     *messages
-	store   *checkpoints
+	store   *checkpoints    // nil where this process does not lead
 	data    readers.Dataset // for training
 	tests   readers.Dataset // for testing; nil where the command has no test
 	epoch   int             // samples of an epoch
 	learner *learners.Learner
-	plan    *graph.Plan // of a full minibatch
-	exec    graph.Executor
+	plan    *graph.Plan // of a worker's share of a full minibatch
 	state   State
 	saved   int64     // step of the newest checkpoint that this process wrote
+	due     bool      // a checkpoint is to be written as soon as one can be
 	shown   time.Time // when the last line within an epoch was written
+	spent   split     // of the epoch that runs
 }
 
-// openRun opens data, network and folder, and restores the newest checkpoint of a run that is continued. Everything that
-// can be wrong with what the user gave is found before the folder is made.
+// openRun brings the workers together, opens data, network and folder, and restores the newest checkpoint of a run that is
+// continued. Everything that can be wrong with what the user gave is found before the folder is made.
 func openRun(s Settings) (r *run, err error) {
 	cfg := s.Config
 	if err := checkSupported(cfg); err != nil {
@@ -47,90 +52,182 @@ func openRun(s Settings) (r *run, err error) {
 	opened := r // what is returned with an error is nil
 	defer func() {
 		if err != nil {
-			opened.close()
+			opened.close(err)
 		}
 	}()
-	skipped := readers.OnSkip(func(err error) { opened.say.printf("skipped: %v", err) })
-	if r.data, r.tests, err = openSets(cfg, skipped); err != nil {
+	if r.team, err = joinTeam(cfg); err != nil {
 		return nil, err
 	}
-	r.epoch = epochSize(cfg, r.data)
-	if r.learner, err = learners.New(cfg.Learner, r.epoch); err != nil {
+	if !r.team.leads() {
+		r.say, r.Out = &messages{screen: io.Discard}, io.Discard
+	}
+	if err := r.team.together(r.openData()); err != nil {
 		return nil, err
 	}
-	if r.folder, err = chooseFolder(s, recordData(r.data), time.Now()); err != nil {
+	if err := r.team.same("configuration, data, program or libraries", func(int) []byte { return r.fingerprint() }); err != nil {
+		return nil, r.team.followed(usage("%w: give all processes the same", err))
+	}
+	if err := r.team.agree(&r.folder, func() (err error) {
+		r.folder, err = chooseFolder(s, recordData(r.data), threadsFor(cfg, r.team.host()), time.Now())
+		return err
+	}); err != nil {
 		return nil, err
 	}
-	network, batch := spec(cfg, r.data), minibatchSize(cfg, r.epoch)
-	if r.plan, err = source(network, cfg)(batch, false); err != nil {
+	if err := r.team.together(r.makeWorkers()); err != nil {
 		return nil, err
 	}
-	if r.exec, err = executor(network, cfg, batch, r.record.Threads); err != nil {
+	if err := r.team.agree(new(struct{}), r.openFolder); err != nil {
 		return nil, err
 	}
-	if r.lock, err = lockRun(r.dir); err != nil {
-		return nil, err
-	}
-	if r.log, err = os.OpenFile(filepath.Join(r.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
-		return nil, fmt.Errorf("outputDir: %w", err)
-	}
-	r.say.log, r.Out = r.log, io.MultiWriter(s.Out, r.log)
-	r.store = newCheckpoints(r.dir, cfg.Checkpoint.Keep)
 	return r, r.begin()
+}
+
+// openData opens the sets, and settles what follows from their sizes.
+func (r *run) openData() (err error) {
+	skipped := readers.OnSkip(func(err error) { r.say.printf("skipped: %v", err) })
+	if r.data, r.tests, err = openSets(r.cfg, skipped); err != nil {
+		return err
+	}
+	r.epoch = epochSize(r.cfg, r.data)
+	r.learner, err = learners.New(learnerOf(r.cfg), r.epoch)
+	return err
+}
+
+// fingerprint is what all processes must have in common.
+func (r *run) fingerprint() []byte {
+	data := r.data.Fingerprint()
+	sum := sha256.Sum256([]byte(strings.Join([]string{r.cfg.Hash(), string(data[:]), r.Version, engine()}, "\n")))
+	return sum[:]
+}
+
+// makeWorkers makes the executors of this process.
+func (r *run) makeWorkers() (err error) {
+	network, batch := spec(r.cfg, r.data), largestShare(minibatchSize(r.cfg, r.epoch), r.team.workers)
+	if r.plan, err = source(network, r.cfg)(batch, false); err != nil {
+		return err
+	}
+	for _, m := range r.team.members {
+		e, err := executor(network, r.cfg, batch, r.Record.Threads)
+		if err != nil {
+			return err
+		}
+		r.workers = append(r.workers, &worker{member: m, exec: e})
+	}
+	return nil
+}
+
+// openFolder locks the run's folder and opens its log.
+func (r *run) openFolder() (err error) {
+	if r.lock, err = lockRun(r.Dir); err != nil {
+		return err
+	}
+	if r.log, err = os.OpenFile(filepath.Join(r.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+		return fmt.Errorf("outputDir: %w", err)
+	}
+	r.say.log, r.Out = r.log, io.MultiWriter(r.Out, r.log)
+	r.store = newCheckpoints(r.Dir, r.cfg.Checkpoint.Keep)
+	return nil
 }
 
 // begin sets the parameters, to their first values or to those of the newest whole checkpoint, and writes the record.
 func (r *run) begin() error {
-	if r.resumed {
+	if r.Resumed {
 		r.sayWhatDiffers()
 	}
-	r.record.Status, r.record.Hash, r.record.Version, r.record.Engine = running, r.cfg.Hash(), r.Version, engine()
-	c, warnings, err := r.store.Load()
-	for _, w := range warnings {
-		r.say.printf("warning: %s", w)
+	r.Record.Status, r.Record.Hash, r.Record.Version, r.Record.Engine, r.Record.Team = running, r.cfg.Hash(), r.Version, engine(), r.team.String()
+	var c *Checkpoint
+	var from struct { // what the leading process tells
+		Checkpoint string
+		State      State
+		Workers    int // that the checkpoint has residuals and statistics of
+		Owed       bool
 	}
-	if err != nil {
-		return err
-	}
-	parameters, statistics := r.exec.Layouts()
-	what := fmt.Sprintf("%s, %d parameters, %d threads, %s", r.cfg.Precision, parameterCount(parameters), r.record.Threads, r.record.Engine)
-	if c == nil {
-		network.Initialize(parameters, r.cfg.Seed, r.exec.Arena(graph.Parameters))
-		network.Initialize(statistics, r.cfg.Seed, r.exec.Arena(graph.Statistics))
-		r.state = State{Rule: r.learner.Rule().String()}
-		if err := r.write(); err != nil {
+	if err := r.team.agree(&from, func() (err error) {
+		var warnings []Warning
+		c, warnings, err = r.store.Load()
+		for _, w := range warnings {
+			r.say.printf("warning: %s", w)
+		}
+		if err != nil || c == nil {
 			return err
 		}
-		r.say.printf("Starting %s: %s; %s", r.dir, what, memoryLine(r.plan))
-		warnOfThreads(r.say, r.record.Threads)
-		return push(r.exec)
-	}
-	var warning string
-	if r.state, warning, err = restore(c, r.exec, r.learner.Rule()); err != nil {
-		return otherNetwork(r.dir, r.cfg, fmt.Errorf("%s: %w", c.Dir, err))
-	}
-	if total := r.total(); r.state.Samples > total {
-		return usage("%s: learner.maxEpochs: %d: %s has trained %d epochs and %d minibatches already: give more, or start a new run with -restart",
-			r.cfg.Origin("learner.maxEpochs"), r.cfg.Learner.MaxEpochs, r.dir, r.state.Epoch, r.state.Batch)
-	}
-	if err := r.write(); err != nil { // not before: a run that is refused keeps its configuration
+		from.Checkpoint, from.Workers, from.Owed = filepath.Base(c.Dir), c.workers(), c.has(sumsPart)
+		from.State, err = r.restore(c)
 		return err
+	}); err != nil {
+		return err
+	}
+	parameters, statistics := r.workers[0].exec.Layouts()
+	what := fmt.Sprintf("%s, %d parameters, %d threads, %s", r.cfg.Precision, parameterCount(parameters), r.Record.Threads, r.Record.Engine)
+	if r.team.workers > 1 {
+		what += ", " + r.team.String()
+	}
+	if from.Checkpoint == "" {
+		for _, w := range r.workers {
+			network.Initialize(parameters, r.cfg.Seed, w.exec.Arena(graph.Parameters))
+			network.Initialize(statistics, r.cfg.Seed, w.exec.Arena(graph.Statistics))
+		}
+		r.state = State{Rule: r.learner.Rule().String(), Trained: make([]int64, r.team.workers)}
+	} else {
+		r.state = from.State
+		for _, a := range saved {
+			if err := r.spread(a); err != nil {
+				return err
+			}
+		}
+	}
+	for _, w := range r.workers {
+		if err := push(w.exec); err != nil {
+			return err
+		}
+	}
+	if err := r.choose(); err != nil {
+		return err
+	}
+	r.makeAggregators()
+	if from.Checkpoint != "" {
+		if err := r.restoreWorkers(c, from.Workers, from.Owed); err != nil {
+			return err
+		}
+	}
+	if err := r.team.agree(new(struct{}), r.write); err != nil { // not before: a run that is refused keeps its configuration
+		return err
+	}
+	if from.Checkpoint == "" {
+		r.say.printf("Starting %s: %s; %s", r.Dir, what, memoryLine(r.plan))
+	} else {
+		r.say.printf("Continuing %s from epoch %d, minibatch %d (%d samples, checkpoint %s): %s", r.Dir, r.state.Epoch+1, r.state.Batch+1,
+			r.state.Samples, from.Checkpoint, what)
+	}
+	if r.Record.Chosen != nil {
+		r.say.printf("%s", r.Record.Chosen.Why)
+	}
+	warnOfThreads(r.say, r.Record.Threads)
+	return nil
+}
+
+// restore brings the first worker's executor to a checkpoint of this run.
+func (r *run) restore(c *Checkpoint) (State, error) {
+	state, warning, err := restore(c, r.workers[0].exec, r.learner.Rule())
+	if err != nil {
+		return state, otherNetwork(r.Dir, r.cfg, fmt.Errorf("%s: %w", c.Dir, err))
+	}
+	if state.Samples > r.total() {
+		return state, usage("%s: learner.maxEpochs: %d: %s has trained %d epochs and %d minibatches already: give more, or start a new run with -restart",
+			r.cfg.Origin("learner.maxEpochs"), r.cfg.Learner.MaxEpochs, r.Dir, state.Epoch, state.Batch)
 	}
 	if warning != "" {
 		r.say.printf("warning: %s", warning)
 	}
-	r.say.printf("Continuing %s from epoch %d, minibatch %d (%d samples, checkpoint %s): %s", r.dir, r.state.Epoch+1, r.state.Batch+1,
-		r.state.Samples, filepath.Base(c.Dir), what)
-	warnOfThreads(r.say, r.record.Threads)
-	return nil
+	return state, nil
 }
 
 // sayWhatDiffers compares what a run has had so far with what it goes on with.
 func (r *run) sayWhatDiffers() {
-	for _, c := range r.changes {
+	for _, c := range r.Changes {
 		r.say.printf("Accepted: %s", c)
 	}
-	for _, d := range []struct{ old, new string }{{r.record.Engine, engine()}, {r.record.Version, r.Version}} {
+	for _, d := range []struct{ old, new string }{{r.Record.Engine, engine()}, {r.Record.Version, r.Version}} {
 		if d.old != d.new {
 			r.say.printf("warning: this run has trained with %s, and goes on with %s: it will not give the same bits as a run with one of the two", d.old, d.new)
 		}
@@ -160,39 +257,41 @@ func (r *run) write() error {
 	}}); err != nil {
 		return err
 	}
-	return r.store.WriteRunFile(jsonPart(recordFile, r.record))
+	return r.store.WriteRunFile(jsonPart(recordFile, r.Record))
 }
 
-// checkpoint saves where training stands.
-func (r *run) checkpoint() error {
-	if err := pull(r.exec); err != nil {
-		return err
-	}
-	return r.store.Save(r.state.Step, parts(r.exec, r.learner.Rule(), r.state))
-}
-
-// finish notes how the run ended.
+// finish notes how the run ended, and leaves the team. An error that not all processes have come to ends the others too.
 func (r *run) finish(err error) error {
 	var d *DivergedError
 	switch {
 	case err == nil:
-		r.record.Status = finished
+		r.Record.Status = finished
 	case errors.Is(err, ErrInterrupted):
-		r.record.Status = interrupted
+		r.Record.Status = interrupted
 	case errors.As(err, &d):
-		r.record.Status = diverged
+		r.Record.Status = diverged
 	default:
-		r.record.Status = failed
+		r.Record.Status = failed
 	}
-	if e := r.write(); err == nil {
-		err = e
+	if r.store != nil {
+		if e := r.write(); err == nil {
+			err = e
+		}
 	}
+	r.close(err)
 	return err
 }
 
-func (r *run) close() {
-	if r.exec != nil {
-		r.exec.Close()
+// close frees everything. Where all processes end, and for one reason, they leave together; else this one has to end the
+// others, and tells why, because it ends with them.
+func (r *run) close(err error) {
+	alone := err != nil && !errors.Is(err, ErrInterrupted) && !Told(err) && !errors.As(err, new(*sharedError))
+	if r.team != nil && r.team.job != nil && alone {
+		fmt.Fprintln(r.Settings.Log, "gotrain:", err)
+		r.team.fail(err)
+	}
+	for _, w := range r.workers {
+		w.close()
 	}
 	for _, ds := range []readers.Dataset{r.data, r.tests} {
 		if ds != nil {
@@ -204,5 +303,8 @@ func (r *run) close() {
 	}
 	if r.lock != nil {
 		r.lock.Unlock()
+	}
+	if r.team != nil {
+		r.team.close()
 	}
 }

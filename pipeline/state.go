@@ -28,6 +28,10 @@ type State struct {
 	Shown   graph.Metrics `json:"shown"`   // what of Sums the lines within the epoch have shown
 	Seconds float64       `json:"seconds"` // spent on the epoch that runs
 
+	Trained []int64           `json:"trained,omitempty"` // samples by worker
+	Pending *pendingAggregate `json:"pending,omitempty"` // double buffering: the aggregate that waits for its update
+	Block   int64             `json:"block,omitempty"`   // block momentum: samples since the models were exchanged
+
 	Rule      string `json:"rule"`      // of the updates, whose moments the checkpoint has
 	RuleSince int64  `json:"ruleSince"` // the step at which the moments were zero
 }
@@ -44,12 +48,12 @@ func view(s graph.Slot, values []float32) *tensor.Dense {
 	return tensor.New(tensor.WithShape(s.Shape...), tensor.WithBacking(values[s.Offset:s.End():s.End()]))
 }
 
-// modelTensors are the parameters and statistics of an executor.
-func modelTensors(e graph.Executor) map[string]*tensor.Dense {
+// modelTensors are the parameters of an executor, and statistics, which may be its own or those of all workers.
+func modelTensors(e graph.Executor, merged []float32) map[string]*tensor.Dense {
 	parameters, statistics := e.Layouts()
 	t := map[string]*tensor.Dense{}
 	tensors(t, "", parameters, e.Arena(graph.Parameters))
-	tensors(t, "", statistics, e.Arena(graph.Statistics))
+	tensors(t, "", statistics, merged)
 	return t
 }
 
@@ -64,9 +68,9 @@ func moments(rule graph.Rule) map[string]graph.Arena {
 	return nil
 }
 
-// parts are what a checkpoint holds. Pulling the arenas is done by the caller.
-func parts(e graph.Executor, rule graph.Rule, s State) []Part {
-	p := []Part{tensorsPart(modelPart, modelTensors(e)), jsonPart(statePart, s)}
+// parts are what a checkpoint holds of the model and its learner. Pulling the arenas is done by the caller.
+func parts(e graph.Executor, merged []float32, rule graph.Rule, s State) []Part {
+	p := []Part{tensorsPart(modelPart, modelTensors(e, merged)), jsonPart(statePart, s)}
 	if t := momentTensors(e, rule); len(t) > 0 {
 		p = append(p, tensorsPart(optimizerPart, t))
 	}
@@ -112,7 +116,9 @@ func readTensors(f *safetensors.File, into map[string]*tensor.Dense) error {
 }
 
 // readModel fills parameters and statistics.
-func readModel(f *safetensors.File, e graph.Executor) error { return readTensors(f, modelTensors(e)) }
+func readModel(f *safetensors.File, e graph.Executor) error {
+	return readTensors(f, modelTensors(e, e.Arena(graph.Statistics)))
+}
 
 // restore brings an executor to where a checkpoint was written, and warns where it has no moments for the rule: they then
 // start at zero.
@@ -134,15 +140,18 @@ func restore(c *Checkpoint, e graph.Executor, rule graph.Rule) (s State, warning
 			return s, "", fmt.Errorf("the moments of the rule %s: %w", rule, err)
 		}
 	}
-	return s, warning, push(e)
+	return s, warning, nil
 }
 
 // pull and push carry all that a checkpoint holds between a device and its mirror.
 func pull(e graph.Executor) error { return each(e.Pull) }
 func push(e graph.Executor) error { return each(e.Push) }
 
+// saved are the arenas that outlive a process.
+var saved = []graph.Arena{graph.Parameters, graph.FirstMoment, graph.SecondMoment, graph.Statistics}
+
 func each(f func(graph.Arena) error) error {
-	for _, a := range []graph.Arena{graph.Parameters, graph.FirstMoment, graph.SecondMoment, graph.Statistics} {
+	for _, a := range saved {
 		if err := f(a); err != nil {
 			return fmt.Errorf("%s: %w", a, err)
 		}

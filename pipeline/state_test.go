@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gotrain/graph"
 	"gotrain/readers"
 )
 
@@ -59,9 +60,9 @@ func TestMomentsThatAreMissingAreNotTakenForZero(t *testing.T) {
 		says      string
 	}{
 		{nil, "the moments of the rule momentum: " + c.Dir + ": the checkpoint has no part optimizer.safetensors"},
-		{[]Part{tensorsPart(optimizerPart, modelTensors(e))}, "the moments of the rule momentum: momentum/"},
+		{[]Part{tensorsPart(optimizerPart, modelTensors(e, e.Arena(graph.Statistics)))}, "the moments of the rule momentum: momentum/"},
 	} {
-		if err := store.Save(state.Step, append([]Part{tensorsPart(modelPart, modelTensors(e)), jsonPart(statePart, state)}, p.optimizer...)); err != nil {
+		if err := store.Save(state.Step, append([]Part{tensorsPart(modelPart, modelTensors(e, e.Arena(graph.Statistics))), jsonPart(statePart, state)}, p.optimizer...)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := try(cfg, nil); err == nil || !strings.Contains(err.Error(), p.says) {

@@ -1,0 +1,163 @@
+package pipeline
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gotrain/configs"
+	"gotrain/distributed"
+	"gotrain/distributed/group"
+	"gotrain/graph"
+	"gotrain/readers"
+)
+
+// worker is one worker of this process.
+type worker struct {
+	member     group.Member
+	exec       graph.Executor
+	aggregator *distributed.Aggregator // nil where gradients stay as they are: one worker at 32 bits, or models by block
+	block      *distributed.Block      // nil: no block momentum
+	loader     *readers.Loader
+	minibatch  *readers.Minibatch // the one that is trained on
+
+	unsynced graph.Metrics // block momentum: of the steps since models were exchanged
+}
+
+// aggregates says whether gradients go through an aggregator: where several workers share each step, or bits are saved.
+func aggregates(cfg *configs.Config) bool {
+	d := cfg.Distributed
+	return d.BlockMomentum.BlockSize == 0 && (d.Workers > 1 || quantizes(cfg))
+}
+
+// quantizes says whether a run may send fewer than 32 bits.
+func quantizes(cfg *configs.Config) bool {
+	b := cfg.Distributed.Bits
+	return b.Auto || slices.ContainsFunc(b.Schedule, func(s configs.Span) bool { return s.Value != 32 })
+}
+
+// settings are how gradients are aggregated, in buckets of so many bytes.
+func settings(cfg *configs.Config, bucketBytes int) distributed.Settings {
+	d := cfg.Distributed
+	return distributed.Settings{Columns: d.Columns, ZeroThreshold: d.ZeroThreshold, BucketBytes: bucketBytes, Overlap: d.Overlap,
+		DoubleBuffering: d.DoubleBuffering}
+}
+
+// share is the number of samples that a worker gets of a minibatch of so many.
+func share(count, rank, workers int) int { return count*(rank+1)/workers - count*rank/workers }
+
+// largestShare is the most that a worker gets.
+func largestShare(count, workers int) int { return (count + workers - 1) / workers }
+
+// sameParameters checks that all workers have the same parameters.
+func (r *run) sameParameters() error {
+	if r.team.workers == 1 {
+		return nil
+	}
+	err := r.team.same("parameters", func(i int) []byte {
+		sum := sha256.Sum256(raw(r.workers[i].exec.Arena(graph.Parameters)))
+		return sum[:]
+	})
+	if err != nil {
+		return fmt.Errorf("comparing parameters behind step %d: %w: processes that run on machines of different kinds, or a fault of the machine or of gotrain; the checkpoint before still counts", r.state.Step, err)
+	}
+	return nil
+}
+
+// weighted is the mean of values, each weighted by a count, in order. Equal values stay as they are.
+func weighted(all [][]float32, counts []int64) []float32 {
+	out := make([]float32, len(all[0]))
+	for i := range out {
+		sum, total := 0.0, 0.0
+		for r, values := range all {
+			sum += float64(values[i]) * float64(counts[r])
+			total += float64(counts[r])
+		}
+		if out[i] = all[0][i]; total > 0 {
+			out[i] = float32(sum / total)
+		}
+	}
+	return out
+}
+
+// gather brings values of all workers to the leading process, as copies; nil elsewhere.
+func (r *run) gather(of func(*worker) []float32) (all [][]float32, err error) {
+	if r.team.leads() {
+		all = make([][]float32, r.team.workers)
+	}
+	err = r.team.each(func(i int, m group.Member) error {
+		own := of(r.workers[i])
+		received := make([][]byte, m.Size())
+		if m.Rank() == 0 {
+			for w := range all {
+				all[w] = make([]float32, len(own))
+				received[w] = raw(all[w])
+			}
+		}
+		return group.GatherTo(m, r.team.control(), 0, raw(own), received)
+	})
+	return all, err
+}
+
+// spread gives all workers an arena of worker 0.
+func (r *run) spread(a graph.Arena) error {
+	if r.team.workers == 1 {
+		return nil
+	}
+	return r.team.each(func(i int, m group.Member) error {
+		return group.Broadcast(m, r.team.control(), 0, raw(r.workers[i].exec.Arena(a)))
+	})
+}
+
+// scatter gives each worker what the leading process has for it, of so many values.
+func (r *run) scatter(all [][]float32, n int) (own [][]float32, err error) {
+	own = make([][]float32, len(r.workers))
+	err = r.team.each(func(i int, m group.Member) error {
+		own[i] = make([]float32, n)
+		send, receive := make([][]byte, m.Size()), make([][]byte, m.Size())
+		if m.Rank() == 0 {
+			for w := range all {
+				send[w] = raw(all[w])
+			}
+		}
+		receive[0] = raw(own[i])
+		return m.Exchange(r.team.control(), send, receive)
+	})
+	return own, err
+}
+
+// makeAggregators gives the workers what exchanges their gradients or models.
+func (r *run) makeAggregators() {
+	b := r.cfg.Distributed.BlockMomentum
+	for _, w := range r.workers {
+		parameters, _ := w.exec.Layouts()
+		if aggregates(r.cfg) {
+			w.aggregator = distributed.New(w.member, parameters, r.plan.Buckets, w.exec.Arena(graph.Gradients), settings(r.cfg, r.bucketBytes()))
+		}
+		if b.BlockSize > 0 {
+			w.block = &distributed.Block{Momentum: float32(blockMomentum(b)), Rate: float32(b.LearningRate), Nesterov: b.Nesterov}
+		}
+	}
+}
+
+// blockMomentum is that of a block, whichever way it is given.
+func blockMomentum(b configs.BlockMomentum) float64 {
+	if b.MomentumAsTimeConstant > 0 {
+		return math.Exp(-float64(b.BlockSize) / b.MomentumAsTimeConstant)
+	}
+	return b.Momentum
+}
+
+// close frees what the worker holds.
+func (w *worker) close() error {
+	var errs []error
+	if w.loader != nil {
+		errs = append(errs, w.loader.Close())
+	}
+	if w.exec != nil {
+		errs = append(errs, w.exec.Close())
+	}
+	return errors.Join(errs...)
+}
