@@ -65,6 +65,11 @@ void gt_call_winograd_backward_weights(const void *p) {
 	c->k->winograd_backward_weights(&c->w);
 }
 
+void gt_call_strided_weights(const void *p) {
+	const gt_strided_call *c = p;
+	c->k->strided_weights(&c->s);
+}
+
 void gt_call_loss(const void *p) {
 	const gt_loss_call *c = p;
 	gt_softmax_xent(c->logits, c->labels, c->weight, c->n, c->classes, *c->divisor, c->loss, c->errors, c->dlogits);

@@ -16,6 +16,7 @@ typedef struct {
 
 typedef struct { const gt_kernels *k; gt_batchnorm b; } gt_batchnorm_call;
 typedef struct { const gt_kernels *k; gt_winograd w; } gt_winograd_call;
+typedef struct { const gt_kernels *k; gt_strided s; } gt_strided_call;
 
 typedef struct {
 	const float *logits, *weight;
@@ -39,6 +40,7 @@ void gt_call_bn_backward(const void *);
 void gt_call_winograd_forward(const void *);
 void gt_call_winograd_backward_data(const void *);
 void gt_call_winograd_backward_weights(const void *);
+void gt_call_strided_weights(const void *);
 void gt_call_loss(const void *);
 
 #endif

@@ -17,8 +17,10 @@
 #include "vector_template.h"
 #include "batchnorm_template.h"
 #include "batchnorm_backward_template.h"
+#include "syncnorm_template.h"
 #include "elementwise_template.h"
 #include "winograd_template.h"
+#include "strided_template.h"
 
 const gt_kernels NAME(gt_kernels) = {
 	.block = BLOCK,
@@ -26,6 +28,10 @@ const gt_kernels NAME(gt_kernels) = {
 	.bn_train = bn_train,
 	.bn_infer = bn_infer,
 	.bn_backward = bn_backward,
+	.sync_moments = sync_moments,
+	.sync_normalize = sync_normalize,
+	.sync_sums = sync_sums,
+	.sync_propagate = sync_propagate,
 	.relu = relu,
 	.relu_backward = relu_backward,
 	.add = add,
@@ -38,4 +44,6 @@ const gt_kernels NAME(gt_kernels) = {
 	.winograd_forward = NAME(winograd_forward),
 	.winograd_backward_data = NAME(winograd_backward_data),
 	.winograd_backward_weights = NAME(winograd_backward_weights),
+	.strided_scratch = NAME(strided_scratch),
+	.strided_weights = NAME(strided_weights),
 };

@@ -1,5 +1,5 @@
 // kernels.h declares gotrain's own CPU kernels: what oneDNN lacks (fused batch norm, the update) and where it is slow
-// (3x3 convolutions with stride 1 at few channels, by Winograd's method).
+// (3x3 convolutions with stride 1 at few channels, by Winograd's method; gradients of strided weights in bfloat16).
 //
 // Activations are blocked: [N][C/B][H][W][B], with B the block of the table (16 with AVX-512, 8 otherwise), C a multiple
 // of B, stored as float32 or bfloat16 (a table has both), always computed in float32. What a convolution gives and batch
@@ -37,6 +37,15 @@ typedef struct {
 	float *scratch;      // bn_scratch(...) floats
 } gt_batchnorm;
 
+// Batch norm over the images of several workers, in training: sync_moments and sync_sums find what workers exchange, and
+// sync_normalize and sync_propagate go on with what comes of it. What b says of training and backward holds, but that mean,
+// invstd, dgamma, dbeta and the running statistics are the caller's to write.
+typedef struct {
+	gt_batchnorm b;
+	double *share;       // [2][C]: means and sums of squared deviations of x; sums of g and of g * xhat
+	const float *means;  // [2][C], of g and of g * xhat over the images of all workers; read by sync_propagate
+} gt_syncnorm;
+
 // A 3x3 convolution with stride 1 and padding 1 by Winograd's method; c_in and c_out are multiples of B.
 typedef struct {
 	gt_shape s;          // of the input: s.c is c_in
@@ -51,6 +60,19 @@ typedef struct {
 	float *scratch;      // winograd_scratch(...) floats
 } gt_winograd;
 
+// The window of a convolution: kernel x kernel taps.
+typedef struct { int kernel, stride, pad; } gt_taps;
+
+// The gradient of the weights of a strided convolution; the channels of x and y are multiples of B.
+typedef struct {
+	gt_shape s, y;       // of the input and of the output
+	gt_taps window;
+	int threads;
+	const void *x, *dy;  // activations
+	float *dweight;      // plain [c_out][c_in][kernel][kernel]
+	float *scratch;      // strided_scratch(...) floats
+} gt_strided;
+
 enum { GT_FORWARD = 0, GT_BACKWARD_DATA = 1, GT_BACKWARD_WEIGHTS = 2 };
 
 // The kernels of one instruction set and one storage type.
@@ -61,6 +83,11 @@ typedef struct {
 	void (*bn_train)(const gt_batchnorm *);    // forward with the batch's statistics; updates the running ones
 	void (*bn_infer)(const gt_batchnorm *);    // forward with the running statistics
 	void (*bn_backward)(const gt_batchnorm *); // reads mean and invstd as bn_train left them
+
+	void (*sync_moments)(const gt_syncnorm *);   // of x, to share
+	void (*sync_normalize)(const gt_syncnorm *); // forward with mean and invstd
+	void (*sync_sums)(const gt_syncnorm *);      // to share; stores daddend
+	void (*sync_propagate)(const gt_syncnorm *); // dx; daddend is there
 
 	// Unfused elementwise operations, for plans compiled without fusion. n counts values.
 	void (*relu)(const void *x, void *y, size_t n, int threads);
@@ -82,6 +109,10 @@ typedef struct {
 	void (*winograd_forward)(const gt_winograd *);
 	void (*winograd_backward_data)(const gt_winograd *);
 	void (*winograd_backward_weights)(const gt_winograd *);
+
+	// strided_scratch counts floats; 0 where the kernel does not take the shape or a direct convolution is faster.
+	size_t (*strided_scratch)(gt_shape s, int c_out, gt_taps window, int threads);
+	void (*strided_weights)(const gt_strided *);
 } gt_kernels;
 
 // The table for an instruction set ("avx512bf16", "avx512", "avx2", "portable"; NULL or "": the best of this machine) and 4 or

@@ -8,6 +8,9 @@ package cpu
 // static size_t gt_scratch(const gt_kernels *k, gt_shape s, int c_out, int threads, int what) {
 //     return k->winograd_scratch(s, c_out, threads, what);
 // }
+// static size_t gt_strided_floats(const gt_strided_call *c) {
+//     return c->k->strided_scratch(c->s.s, c->s.y.c, c->s.window, c->s.threads);
+// }
 import "C"
 
 import (
@@ -29,8 +32,35 @@ func (l *lowering) convolution(o *graph.Op, what C.int, x, weight, y *graph.Tens
 		l.program.winograd = append(l.program.winograd, o)
 		return l.winograd(what, x, weight, y), nil
 	}
+	if emit := l.strided(what, w, x, weight, y); emit != nil {
+		return emit, nil
+	}
 	return l.direct(what, w, x, weight, y)
 }
+
+// strided lowers the gradient of the weights of a strided convolution to our own kernel, or returns nil where oneDNN is better.
+func (l *lowering) strided(what C.int, w C.gt_window, x, weight, y *graph.Tensor) func() error {
+	if l.e.options.Direct || what != C.GT_BACKWARD_WEIGHTS || !slowInOneDNN(w) || x.DType != graph.BFloat16 || y.DType != graph.BFloat16 {
+		return nil
+	}
+	c := C.gt_strided_call{k: l.kernels}
+	c.s.s, c.s.y, c.s.threads = shape(x), shape(y), l.threads
+	c.s.window = C.gt_taps{kernel: w.kernel, stride: w.stride, pad: w.pad}
+	floats := C.gt_strided_floats(&c)
+	if floats == 0 {
+		return nil
+	}
+	l.need(0, 4*int(floats))
+	return func() error {
+		c.s.scratch = (*C.float)(l.e.scratch.at)
+		c.s.x, c.s.dy, c.s.dweight = l.address(x), l.address(y), (*C.float)(l.address(weight))
+		C.gt_program_add(l.calls, (*[0]byte)(C.gt_call_strided_weights), unsafe.Pointer(&c), C.size_t(unsafe.Sizeof(c)))
+		return nil
+	}
+}
+
+// slowInOneDNN tells of which gradients of weights oneDNN 2.6 makes slow work in bfloat16: three times that in float32.
+func slowInOneDNN(w C.gt_window) bool { return w.kernel > 1 && w.stride > 1 }
 
 func (l *lowering) winograd(what C.int, x, weight, y *graph.Tensor) func() error {
 	c := C.gt_winograd_call{k: l.kernels}
@@ -57,15 +87,15 @@ func (l *lowering) winograd(what C.int, x, weight, y *graph.Tensor) func() error
 
 // direct lowers to oneDNN's convolution, with a reorder between the arena's plain weights and the layout that it likes.
 //
-// A gradient of weights takes operands of one type. Where they differ (images are float32), and for strided windows (oneDNN
-// 2.6 takes three times as long for those in bfloat16 as in float32), they are cast to float32 first.
+// A gradient of weights takes operands of one type. Where they differ (images are float32), and for the strided
+// windows that our own kernel does not take, they are cast to float32 first.
 func (l *lowering) direct(what C.int, w C.gt_window, x, weight, y *graph.Tensor) (func() error, error) {
 	var conv, reorder *C.gt_primitive
 	var casts [2]*C.gt_primitive // of x and y
 	back, operand := C.int(0), C.int(C.GT_WEIGHTS)
 	if what == C.GT_BACKWARD_WEIGHTS {
 		back, operand = 1, C.GT_DIFF_WEIGHTS
-		if x.DType != y.DType || w.kernel > 1 && w.stride > 1 {
+		if x.DType != y.DType || slowInOneDNN(w) {
 			w.bf16 = 0
 			for i, t := range []*graph.Tensor{x, y} {
 				if t.DType != graph.BFloat16 {

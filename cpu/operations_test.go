@@ -137,7 +137,7 @@ func TestOperations(t *testing.T) {
 	}{
 		{"float32", graph.Float32, false, 1e-5, []cpu.Options{{}, {Direct: true}, {ISA: "avx2"}, {ISA: "portable"}}},
 		{"float32 unfused", graph.Float32, true, 1e-5, []cpu.Options{{Threads: 3}}},
-		{"bfloat16", graph.BFloat16, false, 0.05, []cpu.Options{{}, {ISA: "avx512"}, {ISA: "avx2"}, {ISA: "portable"}}},
+		{"bfloat16", graph.BFloat16, false, 0.05, []cpu.Options{{}, {Threads: 3}, {ISA: "avx512"}, {ISA: "avx2"}, {ISA: "portable"}}},
 		{"bfloat16 unfused", graph.BFloat16, true, 0.05, []cpu.Options{{Direct: true}}},
 	} {
 		for k, o := range operations {

@@ -46,17 +46,22 @@ enum { FLOATS, CHANNELS, FIRST, SECOND };
 
 INLINE int plane_of(int form) { return form == FLOATS ? PLANE : PAIRED_PLANE; }
 
+#if PAIRED
+// Two rows of BLOCK values, each of the first beside the one of the second.
+INLINE vec interleave(__m512i rows) {
+	const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4,
+		19, 3, 18, 2, 17, 1, 16, 0);
+	return (vec)_mm512_permutexvar_epi16(order, rows);
+}
+#endif
+
 INLINE void put(int form, float *p, vec v) {
 #if PAIRED
 	if (form == CHANNELS) {
 		store((stored *)p, v);
 		return;
 	}
-	if (form == SECOND) {
-		const __m512i halves = (__m512i)_mm512_cvtne2ps_pbh((__m512)v, (__m512)load_float(p)), alternating = _mm512_set_epi16(
-			31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-		v = (vec)_mm512_permutexvar_epi16(alternating, halves);
-	}
+	if (form == SECOND) v = interleave((__m512i)_mm512_cvtne2ps_pbh((__m512)v, (__m512)load_float(p)));
 #endif
 	store_float(p, v);
 }
