@@ -135,28 +135,37 @@ func (m *member) wait(b *board, o *op) error {
 		return h.failed() // lengths that differ
 	}
 	o.timer.Reset(h.timeout)
-	select {
-	case <-o.done:
-		o.timer.Stop()
-		return h.failed()
-	case <-o.timer.C:
-		b.mu.Lock()
-		missing, since := o.missing(), o.since
-		b.mu.Unlock()
-		if len(missing) > 0 {
-			lost := &LostError{o.rank, missing, o.tag, time.Since(since)}
+	var lost *LostError
+	for {
+		select {
+		case <-o.done:
+			o.timer.Stop()
+			return h.failed()
+		case <-h.aborted:
+			o.timer.Stop()
+			m.withdraw(b, o)
+			return h.cause
+		case <-o.timer.C:
+			if lost == nil {
+				// Where this process was stopped, its messages have come, but nobody has looked.
+				lost = h.lost(o, nil, nil)
+				o.timer.Reset(grace)
+				continue
+			}
+			missing := o.missing()
+			if len(missing) == 0 {
+				continue // the last message has come with the alarm
+			}
+			lost.miss(missing, h.hosts)
 			h.fail(lost)
 			m.withdraw(b, o)
-			return lost
+			return h.cause
 		}
-		<-o.done // the last message came with the alarm
-		return h.failed()
-	case <-h.aborted:
-		o.timer.Stop()
-		m.withdraw(b, o)
-		return h.cause
 	}
 }
+
+// grace is how much longer than the time limit an exchange waits before it blames others.
+const grace = 100 * time.Millisecond
 
 // withdraw takes back the messages of a failed exchange, and waits for those that are being copied.
 func (m *member) withdraw(b *board, o *op) {

@@ -45,6 +45,7 @@ const (
 	Gather                 // aggregates from their owners
 	Statistic              // sums within a step: synchronized batch norm
 	Control                // everything between steps
+	phases
 )
 
 func (t Tag) String() string {

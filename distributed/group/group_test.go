@@ -1,4 +1,4 @@
-package group
+package group_test
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	. "gotrain/distributed/group"
 )
 
 // together runs f for each member at once, and returns their errors.
@@ -286,10 +288,7 @@ func TestMistakesInAProgramAreNamed(t *testing.T) {
 		m := Local(2, time.Second)
 		first := make(chan error)
 		go func() { first <- Barrier(m[0], tag) }()
-		for {
-			if _, ok := m[0].(*member).hub.waiting(); ok {
-				break
-			}
+		for !Waits(m[0]) {
 			time.Sleep(time.Millisecond)
 		}
 		const want = "worker 0 makes two exchanges at once in step 5, bucket 1, receiving aggregates: what they send could not be told apart"
@@ -305,12 +304,16 @@ func TestTheMessageOfALostWorker(t *testing.T) {
 		err  LostError
 		want string
 	}{
-		{LostError{0, []int{2}, Tag{Scatter, 17, 3}, 60 * time.Second}, "worker 0 waited 60s in step 17, bucket 3, sending gradients, for worker 2, which is dead, " +
+		{LostError{Missing: []int{2}, Tag: Tag{Scatter, 17, 3}, After: 60 * time.Second}, "worker 0 waited 60s in step 17, bucket 3, sending gradients, for worker 2, which is dead, " +
 			"stopped, cut off or too slow; the same command continues the run from its last checkpoint"},
-		{LostError{3, []int{0, 1}, Tag{Gather, 1, 0}, 250 * time.Millisecond}, "worker 3 waited 0.25s in step 1, bucket 0, receiving aggregates, for workers 0 and 1, " +
+		{LostError{Rank: 3, Missing: []int{0, 1}, Tag: Tag{Gather, 1, 0}, After: 250 * time.Millisecond}, "worker 3 waited 0.25s in step 1, bucket 0, receiving aggregates, for workers 0 and 1, " +
 			"which are dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint"},
-		{LostError{1, []int{0, 2, 3}, Tag{Control, 9, 0}, 1*time.Second + 2*time.Millisecond}, "worker 1 waited 1s in step 9, between steps, for workers 0, 2 and 3, " +
-			"which are dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint"},
+		{LostError{Rank: 1, Missing: []int{0, 2, 3}, Hosts: []string{"a", "b", "b"}, Tag: Tag{Control, 9, 0}, After: 1*time.Second + 2*time.Millisecond},
+			"worker 1 waited 1s in step 9, between steps, for workers 0 (host a), 2 (host b) and 3 (host b), " +
+				"which are dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint"},
+		{LostError{Rank: 1, Missing: []int{0}, Hosts: []string{"a"}, Tag: Tag{Statistic, 9, 4}, After: time.Second, Cause: errors.New("connection reset")},
+			"worker 1 waited 1s in step 9, statistics of batch norm, for worker 0 (host a), which is dead or cut off (connection reset); " +
+				"the same command continues the run from its last checkpoint"},
 	} {
 		if got := c.err.Error(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
@@ -343,7 +346,7 @@ func TestALocalExchangeAllocatesNothing(t *testing.T) {
 // benchmarkExchange lets all local members exchange: time and bytes are of one exchange of the group.
 func benchmarkExchange(b *testing.B, members []Member) {
 	n := members[0].Size()
-	for _, size := range []int{64, 4 << 10, 64 << 10, 1 << 20, 4 << 20} {
+	for _, size := range sizes {
 		b.Run(fmt.Sprintf("%d workers/%d bytes", n, size), func(b *testing.B) {
 			b.SetBytes(int64(n * (n - 1) * size))
 			must(b, together(members, func(m Member) error {

@@ -12,7 +12,8 @@ import (
 type hub struct {
 	size, first, local int
 	timeout            time.Duration
-	remote             remote // nil where all workers are in this process
+	remote             remote   // nil where all workers are in this process
+	hosts              []string // names of each worker's; nil where all workers are in this process
 
 	mu     sync.RWMutex
 	boards map[place]*board
@@ -139,7 +140,7 @@ func (h *hub) failed() error {
 }
 
 // waiting tells of the exchange that has waited longest.
-func (h *hub) waiting() (longest LostError, ok bool) {
+func (h *hub) waiting() (longest *LostError, ok bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for _, b := range h.boards {
@@ -149,13 +150,20 @@ func (h *hub) waiting() (longest LostError, ok bool) {
 			if !o.busy.Load() {
 				continue
 			}
-			if missing := o.missing(); len(missing) > 0 && time.Since(o.since) > longest.After {
-				longest, ok = LostError{o.rank, missing, o.tag, time.Since(o.since)}, true
+			if missing := o.missing(); len(missing) > 0 && (!ok || time.Since(o.since) > longest.After) {
+				longest, ok = h.lost(o, missing, nil), true
 			}
 		}
 		b.mu.Unlock()
 	}
 	return longest, ok
+}
+
+// lost tells of an exchange that waits for others; the caller knows that tag and since do not change.
+func (h *hub) lost(o *op, missing []int, cause error) *LostError {
+	e := &LostError{Rank: o.rank, Tag: o.tag, After: time.Since(o.since), Cause: cause}
+	e.miss(missing, h.hosts)
+	return e
 }
 
 // expect counts one more message with a worker.

@@ -9,10 +9,12 @@ import (
 
 // LostError says which workers did not answer.
 type LostError struct {
-	Rank    int   // who waited
-	Missing []int // workers that had not sent or not received
+	Rank    int      // who waited
+	Missing []int    // workers that had not sent or not received
+	Hosts   []string // names of theirs; nil where all workers are in one process
 	Tag     Tag
 	After   time.Duration
+	Cause   error // what the transport says; nil where the time limit ran out
 }
 
 func (e *LostError) Error() string {
@@ -20,30 +22,60 @@ func (e *LostError) Error() string {
 	if len(e.Missing) > 1 {
 		is = "are"
 	}
-	return fmt.Sprintf("worker %d waited %s in %v, for %s, which %s dead, stopped, cut off or too slow; "+
-		"the same command continues the run from its last checkpoint", e.Rank, seconds(e.After), e.Tag, workers(e.Missing), is)
+	why := "dead, stopped, cut off or too slow"
+	if e.Cause != nil {
+		why = fmt.Sprintf("dead or cut off (%v)", e.Cause)
+	}
+	return fmt.Sprintf("worker %d waited %s in %v, for %s, which %s %s; the same command continues the run from its last checkpoint",
+		e.Rank, seconds(e.After), e.Tag, e.missing(), is, why)
 }
 
-// workers lists ranks: "worker 2", "workers 1, 2 and 5".
-func workers(ranks []int) string {
-	if len(ranks) == 1 {
-		return fmt.Sprintf("worker %d", ranks[0])
+// miss sets who is missing, and their hosts; hosts has those of all workers, or is nil.
+func (e *LostError) miss(workers []int, hosts []string) {
+	e.Missing = workers
+	if hosts != nil {
+		for _, w := range workers {
+			e.Hosts = append(e.Hosts, hosts[w])
+		}
 	}
+}
+
+func (e *LostError) Unwrap() error { return e.Cause }
+
+// waiting says the same of an exchange that still waits.
+func (e *LostError) waiting() string {
+	return fmt.Sprintf("worker %d has waited %s in %v, for %s", e.Rank, seconds(e.After), e.Tag, e.missing())
+}
+
+// missing lists workers: "worker 2", "workers 1 (host a), 2 (host a) and 5 (host b)".
+func (e *LostError) missing() string {
 	var b strings.Builder
-	b.WriteString("workers ")
-	for i, r := range ranks {
+	b.WriteString("worker")
+	if len(e.Missing) > 1 {
+		b.WriteString("s")
+	}
+	for i, r := range e.Missing {
 		switch {
-		case i > 0 && i == len(ranks)-1:
+		case i == 0:
+			b.WriteString(" ")
+		case i == len(e.Missing)-1:
 			b.WriteString(" and ")
-		case i > 0:
+		default:
 			b.WriteString(", ")
 		}
 		b.WriteString(strconv.Itoa(r))
+		if i < len(e.Hosts) {
+			fmt.Fprintf(&b, " (host %s)", e.Hosts[i])
+		}
 	}
 	return b.String()
 }
 
 // seconds writes a duration as a user has set it: 60s, 0.25s.
 func seconds(d time.Duration) string {
-	return strconv.FormatFloat(float64(d.Round(10*time.Millisecond))/1e9, 'f', -1, 64) + "s"
+	unit := 10 * time.Millisecond
+	if d >= time.Second {
+		unit = 100 * time.Millisecond
+	}
+	return strconv.FormatFloat(d.Round(unit).Seconds(), 'f', -1, 64) + "s"
 }

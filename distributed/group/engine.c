@@ -1,0 +1,184 @@
+//go:build mpi
+
+#define _GNU_SOURCE
+#include "engine.h"
+
+#include <errno.h>
+#include <mpi.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+static MPI_Comm comm = MPI_COMM_NULL; // a process can join but once
+
+int gotrain_mpi_version(char *text, int length) {
+	char all[MPI_MAX_LIBRARY_VERSION_STRING];
+	int n = 0;
+	if (MPI_Get_library_version(all, &n) != MPI_SUCCESS) return 1;
+	snprintf(text, length, "%.*s", n, all);
+	return 0;
+}
+
+// Says what has failed, and returns whether anything has.
+static int failed(struct gotrain_mpi *m, const char *call, int code) {
+	char text[MPI_MAX_ERROR_STRING] = "";
+	int n = 0;
+	if (code == MPI_SUCCESS) return 0;
+	MPI_Error_string(code, text, &n);
+	snprintf(m->error, sizeof m->error, "%s: %.*s", call, n, text);
+	return 1;
+}
+
+static int enter(struct gotrain_mpi *m) {
+	int already = 0, provided = 0;
+	MPI_Initialized(&already);
+	if (already) {
+		snprintf(m->error, sizeof m->error, "this process has joined before");
+		return 1;
+	}
+	if (failed(m, "MPI_Init_thread", MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided))) return 1;
+	if (provided < MPI_THREAD_FUNNELED) {
+		snprintf(m->error, sizeof m->error, "this MPI does not work in a process with several threads: it lacks MPI_THREAD_FUNNELED");
+		return 1;
+	}
+	return 0;
+}
+
+int gotrain_mpi_init(struct gotrain_mpi *m) {
+	struct sigaction before[_NSIG], after;
+	int i, rc, found = 0, *limit, first;
+	char name[MPI_MAX_PROCESSOR_NAME] = "", own[MPI_NAME];
+	MPI_Comm host;
+
+	m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (m->wake < 0) {
+		snprintf(m->error, sizeof m->error, "eventfd: %s", strerror(errno));
+		return 1;
+	}
+	prctl(PR_SET_TIMERSLACK, 1UL); // naps of this thread are short
+
+	// Go needs its own signal handlers, on its own stacks. Open MPI's are turned off here, and whatever a library has
+	// installed all the same is undone: UCX has handlers for faults, some MPICH for SIGUSR1.
+	setenv("OMPI_MCA_opal_signal", "", 1);
+	for (i = 1; i < _NSIG; i++) sigaction(i, NULL, &before[i]);
+	rc = enter(m);
+	for (i = 1; i < _NSIG; i++)
+		if (sigaction(i, NULL, &after) == 0 && after.sa_sigaction != before[i].sa_sigaction) sigaction(i, &before[i], NULL);
+	if (rc) return rc;
+
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	if (failed(m, "MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &comm))) return 1;
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	MPI_Comm_rank(comm, &m->rank);
+	MPI_Comm_size(comm, &m->size);
+	MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &found);
+	m->tag_limit = found ? *limit : 32767; // which the standard guarantees
+
+	if (failed(m, "MPI_Comm_split_type", MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host))) return 1;
+	MPI_Comm_size(host, &m->local_size);
+	MPI_Comm_rank(host, &first);
+	first = first == 0;
+	MPI_Comm_free(&host);
+	if (failed(m, "MPI_Allreduce", MPI_Allreduce(&first, &m->hosts, 1, MPI_INT, MPI_SUM, comm))) return 1;
+	i = 0;
+	MPI_Get_processor_name(name, &i);
+	memset(own, 0, sizeof own);
+	snprintf(own, sizeof own, "%.*s", i, name);
+	m->names = calloc(m->size, MPI_NAME);
+	if (!m->names) abort();
+	return failed(m, "MPI_Allgather", MPI_Allgather(own, MPI_NAME, MPI_CHAR, m->names, MPI_NAME, MPI_CHAR, comm));
+}
+
+int gotrain_mpi_finalize(struct gotrain_mpi *m) {
+	if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
+	if (failed(m, "MPI_Finalize", MPI_Finalize())) return 1;
+	free(m->names);
+	free(m->requests);
+	free(m->statuses);
+	free(m->done);
+	return 0;
+}
+
+void gotrain_mpi_abort(void) { MPI_Abort(MPI_COMM_WORLD, 1); }
+
+void gotrain_mpi_grow(struct gotrain_mpi *m, int slots) {
+	m->requests = realloc(m->requests, slots * sizeof(MPI_Request));
+	m->statuses = realloc(m->statuses, slots * sizeof(MPI_Status));
+	m->done = realloc(m->done, slots * sizeof(int));
+	if (!m->requests || !m->statuses || !m->done) abort();
+	for (; m->slots < slots; m->slots++) ((MPI_Request *)m->requests)[m->slots] = MPI_REQUEST_NULL;
+}
+
+int gotrain_mpi_post(struct gotrain_mpi *m, int slot, void *buffer, int bytes, int peer, int tag, int send) {
+	MPI_Request *r = (MPI_Request *)m->requests + slot;
+	if (send) return failed(m, "MPI_Isend", MPI_Isend(buffer, bytes, MPI_BYTE, peer, tag, comm, r));
+	return failed(m, "MPI_Irecv", MPI_Irecv(buffer, bytes, MPI_BYTE, peer, tag, comm, r));
+}
+
+static int64_t now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+// Sleeps until woken (returns 1) or for a time in nanoseconds, for ever if that is negative.
+static int asleep(struct gotrain_mpi *m, int64_t time) {
+	struct pollfd wake = {m->wake, POLLIN, 0};
+	struct timespec t = {time / 1000000000, time % 1000000000};
+	uint64_t count;
+	if (ppoll(&wake, 1, time < 0 ? NULL : &t, NULL) <= 0) return 0;
+	return read(m->wake, &count, sizeof count) == sizeof count;
+}
+
+int gotrain_mpi_wait(struct gotrain_mpi *m, int outstanding) {
+	const int64_t shortest = 20000, longest = 1000000;
+	int64_t start = now(), nap;
+	int rc, done, i;
+	if (outstanding == 0) {
+		while (!asleep(m, -1)) {}
+		return 0;
+	}
+	for (;;) {
+		// One call moves messages on, and the next sees that they are done.
+		for (i = 0; i < 2; i++) {
+			rc = MPI_Testsome(m->slots, m->requests, &done, m->done, m->statuses);
+			if (rc != MPI_SUCCESS && rc != MPI_ERR_IN_STATUS) {
+				failed(m, "MPI_Testsome", rc);
+				return -1;
+			}
+			if (done != MPI_UNDEFINED && done > 0) {
+				if (rc == MPI_SUCCESS) // else MPI has set these
+					for (i = 0; i < done; i++) ((MPI_Status *)m->statuses)[i].MPI_ERROR = MPI_SUCCESS;
+				return done;
+			}
+		}
+		// The cores are for computing: a nap lengthens the wait by an eighth at most.
+		nap = (now() - start) / 8;
+		if (asleep(m, nap < shortest ? shortest : nap > longest ? longest : nap)) return 0;
+	}
+}
+
+void gotrain_mpi_wake(struct gotrain_mpi *m) {
+	uint64_t one = 1;
+	while (write(m->wake, &one, sizeof one) < 0 && errno == EINTR) {}
+}
+
+int gotrain_mpi_result(struct gotrain_mpi *m, int i, int *bytes) {
+	MPI_Status *s = (MPI_Status *)m->statuses + i;
+	int class = MPI_SUCCESS;
+	*bytes = -1;
+	if (s->MPI_ERROR == MPI_SUCCESS) {
+		MPI_Get_count(s, MPI_BYTE, bytes);
+		return MESSAGE_WHOLE;
+	}
+	MPI_Error_class(s->MPI_ERROR, &class);
+	failed(m, "MPI", s->MPI_ERROR);
+	return class == MPI_ERR_TRUNCATE ? MESSAGE_LENGTH : MESSAGE_LOST;
+}

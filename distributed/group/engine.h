@@ -1,0 +1,43 @@
+// The calls into MPI. All but gotrain_mpi_version and gotrain_mpi_wake are made by one thread.
+
+#ifndef GOTRAIN_MPI_H
+#define GOTRAIN_MPI_H
+
+enum { MPI_NAME = 256 };
+
+struct gotrain_mpi {
+	int rank, size;
+	int hosts, local_size; // hosts of the job, processes on this one
+	int tag_limit;
+	char *names;           // host of each process, MPI_NAME bytes each
+	int wake;              // eventfd; never closed, so that a late wake does no harm
+	int slots;             // requests that may be under way
+	void *requests;        // MPI_Request[slots]
+	void *statuses;        // MPI_Status[slots]
+	int *done;             // the slots that gotrain_mpi_wait has found done
+	char error[512];       // of the function that returned non-zero
+};
+
+int gotrain_mpi_version(char *text, int length);
+
+int gotrain_mpi_init(struct gotrain_mpi *m);
+int gotrain_mpi_finalize(struct gotrain_mpi *m);
+void gotrain_mpi_abort(void);
+
+// Starts a message in a slot that is free.
+int gotrain_mpi_post(struct gotrain_mpi *m, int slot, void *buffer, int bytes, int peer, int tag, int send);
+void gotrain_mpi_grow(struct gotrain_mpi *m, int slots);
+
+// Waits until messages are done, and returns how many, or 0 when it is woken, or -1. Without outstanding ones it only waits to
+// be woken.
+int gotrain_mpi_wait(struct gotrain_mpi *m, int outstanding);
+
+// Ends the wait under way, or the next one. Any thread may call it.
+void gotrain_mpi_wake(struct gotrain_mpi *m);
+
+enum { MESSAGE_WHOLE, MESSAGE_LENGTH, MESSAGE_LOST };
+
+// What has become of the i-th message of those done: bytes is the length that has come.
+int gotrain_mpi_result(struct gotrain_mpi *m, int i, int *bytes);
+
+#endif

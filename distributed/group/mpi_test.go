@@ -1,0 +1,372 @@
+package group_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "gotrain/distributed/group"
+	"gotrain/distributed/group/grouptest"
+)
+
+func TestMain(m *testing.M) {
+	grouptest.Main(m, map[string]grouptest.Scenario{
+		"check": func(j *Job) error { return errors.Join(together(j.Members(), checkGroup)...) },
+		"sums":  sums, "large": large, "places": places,
+		"bench": bench, "close": closes, "mistake": mistake,
+		"kill":  lose(func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }),
+		"stop":  lose(func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }),
+		"leave": lose(func() { os.Exit(0) }),
+		"cause": cause,
+		"fault": fault,
+	})
+}
+
+func TestWorkersOfSeveralProcessesExchangeAndReduce(t *testing.T) {
+	for _, c := range []struct{ processes, workers int }{{1, 3}, {2, 2}, {2, 4}, {3, 6}, {4, 4}} {
+		t.Run(fmt.Sprintf("%d in %d", c.workers, c.processes), func(t *testing.T) {
+			grouptest.Run{Scenario: "check", Processes: c.processes, Workers: c.workers}.Succeed(t)
+		})
+	}
+}
+
+// sums prints a digest of what each worker gets.
+func sums(j *Job) error {
+	return errors.Join(together(j.Members(), func(m Member) error {
+		text, err := digest(m)
+		fmt.Printf("%s\n", text)
+		return err
+	})...)
+}
+
+func digest(m Member) (string, error) {
+	h := sha256.New()
+	for step := range 20 {
+		values := addends(1000*step+3, m.Rank())
+		if err := AllReduce(m, Tag{Statistic, int64(step), 0}, values); err != nil {
+			return "", err
+		}
+		fmt.Fprint(h, values)
+	}
+	return fmt.Sprintf("digest of worker %d: %x", m.Rank(), h.Sum(nil)), nil
+}
+
+func TestSumsAreTheSameWhereverTheWorkersAre(t *testing.T) {
+	grouptest.Skip(t)
+	want := make([]string, 4)
+	must(t, together(Local(4, 20*time.Second), func(m Member) (err error) {
+		want[m.Rank()], err = digest(m)
+		return err
+	}))
+	for _, processes := range []int{1, 2, 4} {
+		out := grouptest.Run{Scenario: "sums", Processes: processes, Workers: 4}.Succeed(t).Output
+		for _, line := range want {
+			if !strings.Contains(out, line) {
+				t.Errorf("%d processes: want %s, got\n%s", processes, line, out)
+			}
+		}
+	}
+}
+
+// large exchanges 100 MB each way, while small messages go.
+func large(j *Job) error {
+	m := j.Members()[0]
+	small := make(chan error, 1)
+	go func() {
+		for step := range 20 {
+			if err := Barrier(m, Tag{Control, int64(step), 0}); err != nil {
+				small <- err
+				return
+			}
+		}
+		small <- nil
+	}()
+	n := 100_000_000
+	fill := func(rank int) []byte {
+		b := make([]byte, n)
+		rand.NewChaCha8([32]byte{byte(rank)}).Read(b)
+		return b
+	}
+	send, recv := make([][]byte, 2), make([][]byte, 2)
+	send[1-m.Rank()], recv[1-m.Rank()] = fill(m.Rank()), make([]byte, n)
+	if err := m.Exchange(Tag{}, send, recv); err != nil {
+		return err
+	}
+	if !slices.Equal(recv[1-m.Rank()], fill(1-m.Rank())) {
+		return errors.New("other bytes have come")
+	}
+	return <-small
+}
+
+func TestLargeMessages(t *testing.T) {
+	grouptest.Run{Scenario: "large", Processes: 2, Workers: 2}.Succeed(t)
+}
+
+func places(j *Job) error {
+	var ranks []int
+	for _, m := range j.Members() {
+		ranks = append(ranks, m.Rank())
+	}
+	rank, size, ok := Launched()
+	fmt.Printf("process %d of %d (%d of %d, %v), hosts %d, here %d, workers %v\n", j.Rank(), j.Size(), rank, size, ok, j.Hosts(), j.LocalSize(), ranks)
+	return nil
+}
+
+func TestAProcessKnowsItsPlace(t *testing.T) {
+	out := grouptest.Run{Scenario: "places", Processes: 2, Workers: 6}.Succeed(t).Output
+	for _, want := range []string{
+		"process 0 of 2 (0 of 2, true), hosts 1, here 2, workers [0 1 2]\n",
+		"process 1 of 2 (1 of 2, true), hosts 1, here 2, workers [3 4 5]\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("want %s, got\n%s", want, out)
+		}
+	}
+	if !strings.Contains(Version(), "MPI") || strings.Contains(Version(), "\n") {
+		t.Errorf("version %q", Version())
+	}
+}
+
+func TestWorkersThatDoNotDivideAreRefused(t *testing.T) {
+	r := grouptest.Run{Scenario: "check", Processes: 3, Workers: 4}.Do(t)
+	const want = "4 workers cannot be shared evenly by the 3 processes that mpiexec has started: start 1, 2 or 4 of them, or set distributed.workers to a multiple of 3"
+	if r.Status == 0 || !strings.Contains(r.Output, want) {
+		t.Errorf("status %d, want an error and %s, got\n%s", r.Status, want, r.Output)
+	}
+}
+
+// lose has worker 2 do something instead of its fifth exchange.
+func lose(how func()) grouptest.Scenario {
+	return func(j *Job) error {
+		return errors.Join(together(j.Members(), func(m Member) error {
+			for step := range 10 {
+				if step == 5 && m.Rank() == 2 {
+					how()
+				}
+				if err := exchangeContent(m, Tag{Scatter, int64(step), 3}, 1); err != nil {
+					return err
+				}
+			}
+			return nil
+		})...)
+	}
+}
+
+func TestALostProcessEndsTheJob(t *testing.T) {
+	for _, c := range []struct {
+		scenario string
+		want     []string // one of them
+		timeout  time.Duration
+		limit    time.Duration
+	}{
+		// mpiexec sees the death, and tells the others to end.
+		{"kill", []string{"in step 5, bucket 3, sending gradients, for worker 2 (host "}, 20 * time.Second, 8 * time.Second},
+		{"leave", []string{"in step 5, bucket 3, sending gradients, for worker 2 (host ", "for workers 1 (host "}, 2 * time.Second, 10 * time.Second},
+		// Only the time limit sees it.
+		{"stop", []string{"waited 2s in step 5, bucket 3, sending gradients, for worker 2 (host "}, 2 * time.Second, 10 * time.Second},
+	} {
+		t.Run(c.scenario, func(t *testing.T) {
+			r := grouptest.Run{Scenario: c.scenario, Processes: 4, Workers: 4, Timeout: c.timeout, Limit: 30 * time.Second}.Do(t)
+			if r.Status == 0 || r.Took > c.limit || len(r.Left) > 0 {
+				t.Errorf("status %d after %v, processes left %v", r.Status, r.Took, r.Left)
+			}
+			if !slices.ContainsFunc(c.want, func(s string) bool { return strings.Contains(r.Output, s) }) {
+				t.Errorf("want one of %q, got\n%s", c.want, r.Output)
+			}
+			t.Logf("took %v:\n%s", r.Took, r.Output)
+		})
+	}
+}
+
+// cause fails on one worker, for a reason of its own, while the others wait.
+func cause(j *Job) error {
+	if j.Rank() == 1 {
+		time.Sleep(100 * time.Millisecond)
+		return errors.New("the data cannot be read")
+	}
+	return Barrier(j.Members()[0], Tag{Phase: Control, Step: 3})
+}
+
+func TestAFailureEndsTheJobAtOnce(t *testing.T) {
+	r := grouptest.Run{Scenario: "cause", Processes: 3, Workers: 3, Timeout: time.Minute}.Do(t)
+	if r.Status == 0 || r.Took > 10*time.Second || len(r.Left) > 0 || !strings.Contains(r.Output, "the data cannot be read") {
+		t.Errorf("status %d after %v, processes left %v:\n%s", r.Status, r.Took, r.Left, r.Output)
+	}
+}
+
+// mistake lets the lengths of a message differ.
+func mistake(j *Job) error {
+	m := j.Members()[0]
+	send, recv := make([][]byte, 2), make([][]byte, 2)
+	if m.Rank() == 0 {
+		send[1] = make([]byte, 10)
+	} else {
+		length := 20
+		if os.Getenv("LENGTH") != "" {
+			length = 5
+		}
+		recv[0] = make([]byte, length)
+	}
+	err := m.Exchange(Tag{Gather, 5, 1}, send, recv)
+	if m.Rank() == 0 && err == nil {
+		err = Barrier(m, Tag{Phase: Control})
+	}
+	return err
+}
+
+func TestLengthsThatDifferBetweenProcesses(t *testing.T) {
+	for _, c := range []struct{ env, want string }{
+		{"LENGTH=", "step 5, bucket 1, receiving aggregates: worker 0 sends 10 bytes to worker 1, which expects 20"},
+		{"LENGTH=less", "step 5, bucket 1, receiving aggregates: worker 0 sends more bytes to worker 1 than the 5 that it expects"},
+	} {
+		r := grouptest.Run{Scenario: "mistake", Processes: 2, Workers: 2, Env: []string{c.env}}.Do(t)
+		if r.Status == 0 || !strings.Contains(r.Output, c.want) {
+			t.Errorf("status %d, want an error and %s, got\n%s", r.Status, c.want, r.Output)
+		}
+	}
+}
+
+// fault checks that Go's own handling of faults survives MPI.
+func fault(j *Job) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			fmt.Println("recovered:", r)
+		}
+	}()
+	var p *int
+	*p = 1
+	return nil
+}
+
+func TestAFaultInGoIsStillAPanic(t *testing.T) {
+	out := grouptest.Run{Scenario: "fault", Processes: 2, Workers: 2}.Succeed(t).Output
+	if strings.Count(out, "recovered: runtime error: invalid memory address or nil pointer dereference") != 2 {
+		t.Error(out)
+	}
+}
+
+// closes checks that nothing is left behind, and that exchanges fail afterwards.
+func closes(j *Job) error {
+	m := j.Members()[0]
+	if err := checkGroup(m); err != nil {
+		return err
+	}
+	if err := j.Close(); err != nil {
+		return err
+	}
+	if err := Barrier(m, Tag{}); err == nil || err.Error() != "the MPI job is over" {
+		fmt.Println("after Close:", err)
+		os.Exit(1)
+	}
+	for range 100 {
+		stacks := make([]byte, 1<<16)
+		if stacks = stacks[:runtime.Stack(stacks, true)]; !strings.Contains(string(stacks), "(*engine)") {
+			os.Exit(0)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	fmt.Println("the engine runs on after Close")
+	os.Exit(1)
+	return nil
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	grouptest.Run{Scenario: "close", Processes: 2, Workers: 2}.Succeed(t)
+}
+
+func TestTheEnvironmentTellsOfAJob(t *testing.T) {
+	for _, c := range []struct {
+		env        map[string]string
+		rank, size int
+		ok         bool
+	}{
+		{nil, 0, 0, false},
+		{map[string]string{"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4"}, 3, 4, true},
+		{map[string]string{"PMI_RANK": "0", "PMI_SIZE": "2"}, 0, 2, true},
+		{map[string]string{"PMIX_RANK": "1", "SLURM_STEP_NUM_TASKS": "8"}, 1, 8, true},
+		{map[string]string{"PMIX_RANK": "1"}, 1, 0, true},
+		{map[string]string{"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, 0, 0, false}, // a batch script's own shell
+	} {
+		rank, size, ok := LaunchedBy(func(name string) string { return c.env[name] })
+		if rank != c.rank || size != c.size || ok != c.ok {
+			t.Errorf("%v: %d, %d, %v", c.env, rank, size, ok)
+		}
+	}
+}
+
+func TestABinaryWithoutMPIRefusesToJoin(t *testing.T) {
+	if Built {
+		t.Skip("built with MPI")
+	}
+	const want = "this binary is built without MPI, and mpiexec has started it: install MPI with its headers " +
+		"(apt-get install openmpi-bin libopenmpi-dev), and build again (make build)"
+	if _, err := Join(4, time.Second); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if Version() != "" {
+		t.Errorf("version %q", Version())
+	}
+}
+
+// sizes of messages that benchmarks send.
+var sizes = []int{64, 4 << 10, 64 << 10, 1 << 20, 4 << 20}
+
+// bench measures exchanges for a time each, and prints seconds and bytes of one, from worker 0's side.
+func bench(j *Job) error {
+	return errors.Join(together(j.Members(), func(m Member) error {
+		n := m.Size()
+		for i, size := range sizes {
+			send, recv := make([][]byte, n), make([][]byte, n)
+			for i := range n {
+				if i != m.Rank() {
+					send[i], recv[i] = make([]byte, size), make([]byte, size)
+				}
+			}
+			count := 0
+			start := time.Now()
+			for goOn := []byte{1}; goOn[0] == 1; {
+				for range 10 {
+					if err := m.Exchange(Tag{Step: int64(count)}, send, recv); err != nil {
+						return err
+					}
+					count++
+				}
+				if time.Since(start) > 500*time.Millisecond {
+					goOn[0] = 0
+				}
+				if err := Broadcast(m, Tag{Phase: Control}, 0, goOn); err != nil {
+					return err
+				}
+			}
+			if m.Rank() == 0 {
+				fmt.Printf("result %d %d\n", i, time.Since(start).Nanoseconds()/int64(count))
+			}
+		}
+		return nil
+	})...)
+}
+
+func BenchmarkMPI(b *testing.B) {
+	for _, processes := range []int{2, 4} {
+		out := grouptest.Run{Scenario: "bench", Processes: processes, Workers: processes, Timeout: time.Minute}.Succeed(b).Output
+		for _, line := range strings.Split(out, "\n") {
+			var i int
+			var ns float64
+			if n, _ := fmt.Sscanf(line, "result %d %g", &i, &ns); n != 2 {
+				continue
+			}
+			b.Run(fmt.Sprintf("%d workers/%d bytes", processes, sizes[i]), func(b *testing.B) {
+				b.ReportMetric(ns, "ns/op")
+				b.ReportMetric(float64(processes*(processes-1)*sizes[i])/ns*1e3, "MB/s")
+			})
+		}
+	}
+}
