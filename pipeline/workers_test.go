@@ -1,0 +1,122 @@
+package pipeline
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// model reads the final model of the only run of a folder.
+func model(t *testing.T, dir string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(only(t, dir), modelPart))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// modes are ways of training with several workers.
+var modes = map[string][]string{
+	"dense":             {"distributed.workers=4"},
+	"1 bit":             {"distributed.workers=4", "distributed.bits=1"},
+	"4 bits, 3 workers": {"distributed.workers=3", "distributed.bits=4"},
+	"1 bit, alone":      {"distributed.bits=1"},
+	"bits by epoch":     {"distributed.workers=2", "distributed.bits=1*1:32*1:2"},
+	"warm start":        {"distributed.workers=2", "distributed.bits=1", "distributed.warmStart=200"},
+	"warm start, alone": {"distributed.workers=2", "distributed.bits=1", "distributed.warmStart.samples=150", "distributed.warmStart.mode=single"},
+	"double buffering":  {"distributed.workers=2", "distributed.bits=1", "distributed.doubleBuffering=true"},
+	"dense and late":    {"distributed.workers=2", "distributed.doubleBuffering=true"},
+	"block momentum":    {"distributed.workers=2", "distributed.blockMomentum.blockSize=64"},
+	"model averaging":   {"distributed.workers=3", "distributed.blockMomentum.blockSize=32", "distributed.blockMomentum.momentum=0"},
+	"tiny minibatches":  {"distributed.workers=4", "distributed.bits=1", "learner.minibatchSize=3", "learner.epochSize=8"},
+	"small buckets":     {"distributed.workers=3", "distributed.bits=1", "distributed.bucketSize=4", "distributed.overlap=false", "distributed.columns=3"},
+	"adam, clipped":     {"distributed.workers=2", "distributed.bits=1", "learner.type=adam", "learner.momentumPerMB=null", "learner.gradientClippingNorm=0.5"},
+}
+
+// TestWorkersResumeToTheBit trains three epochs at once, a second time, and stopped behind every minibatch and continued:
+// all end with the same bits.
+func TestWorkersResumeToTheBit(t *testing.T) {
+	for name, args := range modes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"learner.maxEpochs=3", "learner.epochSize=96"}, args...)
+			straight, again, stopped := t.TempDir(), t.TempDir(), t.TempDir()
+			do(t, small(t, straight, args...), nil)
+			do(t, small(t, again, args...), nil)
+			want := model(t, straight)
+			if !bytes.Equal(want, model(t, again)) {
+				t.Error("two runs differ")
+			}
+			for n := 0; ; n++ {
+				cfg := small(t, stopped, args...)
+				if n == 4 { // the rest at once
+					do(t, cfg, nil)
+					break
+				}
+				stop(t, cfg, nil)
+			}
+			if !bytes.Equal(want, model(t, stopped)) {
+				t.Error("a run that was stopped and continued ends with other bits")
+			}
+		})
+	}
+}
+
+// TestBucketsAndOverlapChangeNothing compares how gradients travel, which must not matter.
+func TestBucketsAndOverlapChangeNothing(t *testing.T) {
+	for _, bits := range []string{"32", "1"} {
+		var want []byte
+		for i, args := range [][]string{nil, {"distributed.bucketSize=4"}, {"distributed.bucketSize=1000000"}, {"distributed.overlap=false", "distributed.bucketSize=20000"}} {
+			dir := t.TempDir()
+			do(t, small(t, dir, append([]string{"distributed.workers=3", "distributed.bits=" + bits}, args...)...), nil)
+			if got := model(t, dir); i == 0 {
+				want = got
+			} else if !bytes.Equal(got, want) {
+				t.Errorf("%s bits, %v: another model", bits, args)
+			}
+		}
+	}
+}
+
+// TestOneWorkerAt32BitsIsNoQuantization compares 1 worker with the ordinary training, and a bits that changes nothing.
+func TestOneWorkerAt32BitsIsNoQuantization(t *testing.T) {
+	plain, scheduled := t.TempDir(), t.TempDir()
+	do(t, small(t, plain), nil)
+	do(t, small(t, scheduled, "distributed.bits=32*1:1"), nil) // has an aggregator, whose one epoch is dense
+	if !bytes.Equal(model(t, plain), model(t, scheduled)) {
+		t.Error("the aggregator changes bits at 32 bits")
+	}
+}
+
+// TestAnotherNumberOfWorkers continues a run whose residuals are those of more workers.
+func TestAnotherNumberOfWorkers(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"distributed.bits=1", "learner.maxEpochs=2"}
+	stop(t, small(t, dir, append(args, "distributed.workers=4")...), nil)
+	fewer := small(t, dir, append(args, "distributed.workers=2")...)
+	if _, err := try(fewer, nil); err == nil || !strings.Contains(err.Error(), "distributed.workers: 4 -> 2") {
+		t.Errorf("says %v", err)
+	}
+	s := do(t, fewer, accepting)
+	if !strings.Contains(s.screen, "Accepted: distributed.workers: 4 -> 2") || !strings.Contains(s.screen, "from epoch 1, minibatch 2") {
+		t.Errorf("says\n%s", s.screen)
+	}
+}
+
+func TestResidualsAreDealtOutEqually(t *testing.T) {
+	got := dealt([][]float32{{1, 2}, {3, -4}, {5, 8}}, 2)
+	if fmt.Sprint(got) != "[[4.5 3] [4.5 3]]" {
+		t.Error(got)
+	}
+}
+
+func TestStatisticsAreWeightedBySamples(t *testing.T) {
+	got := weighted([][]float32{{1, 0.1}, {4, 0.1}, {100, 0.1}}, []int64{2, 1, 0})
+	if fmt.Sprint(got) != "[2 0.1]" {
+		t.Error(got)
+	}
+}
