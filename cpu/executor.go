@@ -211,12 +211,7 @@ func (e *Executor) Gradients(b *graph.Batch, x graph.Exchange) (graph.Metrics, e
 func (e *Executor) gradients(b *graph.Batch, x graph.Exchange, seconds []float64) (m graph.Metrics, err error) {
 	if b.N == 0 {
 		clear(e.Arena(graph.Gradients))
-		for _, bucket := range e.plan.Buckets {
-			if x != nil {
-				x.Ready(bucket, m)
-			}
-		}
-		return m, nil
+		return m, e.plan.RunEmpty(e.Arena(graph.Statistics), x)
 	}
 	err = e.do(func() error {
 		p, err := e.program(b.N, false)
@@ -226,16 +221,19 @@ func (e *Executor) gradients(b *graph.Batch, x graph.Exchange, seconds []float64
 		if err := p.load(b); err != nil {
 			return err
 		}
-		if x == nil {
-			p.run(0, p.end, seconds)
-		} else {
-			from := 0
+		from := 0
+		if x != nil {
 			for _, bucket := range p.plan.Buckets {
 				to := p.start[bucket.Ready]
-				p.run(from, to, seconds)
+				if err := p.run(from, to, x, seconds); err != nil {
+					return err
+				}
 				from = to
 				x.Ready(bucket, e.metrics(b)) // the forward pass, which left them, is behind every bucket
 			}
+		}
+		if err := p.run(from, p.end, x, seconds); err != nil {
+			return err
 		}
 		m = e.metrics(b)
 		return nil
@@ -303,7 +301,9 @@ func (e *Executor) Evaluate(b *graph.Batch, logits []float32) (m graph.Metrics, 
 		if err := p.load(b); err != nil {
 			return err
 		}
-		p.run(0, p.end, nil)
+		if err := p.run(0, p.end, nil, nil); err != nil {
+			return err
+		}
 		m = e.metrics(b)
 		if logits != nil {
 			t := p.plan.Logits

@@ -12,59 +12,75 @@ import (
 	"gotrain/graph"
 )
 
-// norm starts the arguments of a batch norm over x.
-func (l *lowering) norm(o *graph.Op, x *graph.Tensor) C.gt_batchnorm_call {
-	c := C.gt_batchnorm_call{k: l.kernels}
-	c.b.s, c.b.threads = shape(x), l.threads
-	c.b.epsilon, c.b.update = C.float(o.Attr.Epsilon), C.float(o.Attr.Update)
+// norm starts the arguments of a batch norm over x, and returns where scratch memory is free.
+func (l *lowering) norm(o *graph.Op, x *graph.Tensor) (b C.gt_batchnorm, end int) {
+	b.s, b.threads = shape(x), l.threads
+	b.epsilon, b.update = C.float(o.Attr.Epsilon), C.float(o.Attr.Update)
 	if o.Attr.ReLU {
-		c.b.relu = 1
+		b.relu = 1
 	}
-	l.need(0, 4*int(C.gt_norm_scratch(l.kernels, c.b.s, l.threads)))
-	return c
+	return b, l.need(0, 4*int(C.gt_norm_scratch(l.kernels, b.s, l.threads)))
 }
 
 func (l *lowering) floats(t *graph.Tensor) *C.float { return (*C.float)(l.address(t)) }
 
 func (l *lowering) batchNorm(o *graph.Op) (func() error, error) {
-	b := o.BatchNorm()
-	c := l.norm(o, b.X)
+	if o.Attr.Sync {
+		return l.syncBatchNorm(o)
+	}
+	n, _ := l.norm(o, o.BatchNorm().X)
+	c := C.gt_batchnorm_call{k: l.kernels, b: n}
 	return func() error {
-		c.b.scratch = (*C.float)(l.e.scratch.at)
-		c.b.x, c.b.y = l.floats(b.X), l.address(b.Y)
-		c.b.gamma, c.b.beta = l.floats(b.Gamma), l.floats(b.Beta)
-		c.b.running_mean, c.b.running_var = l.floats(b.RunningMean), l.floats(b.RunningVar)
-		if b.Addend != nil {
-			c.b.addend = l.address(b.Addend)
-		}
+		l.forwardNorm(&c.b, o.BatchNorm())
 		run := (*[0]byte)(C.gt_call_bn_infer)
 		if o.Kind == graph.BatchNorm {
 			run = (*[0]byte)(C.gt_call_bn_train)
-			c.b.mean, c.b.invstd = l.floats(b.Mean), l.floats(b.InvStd)
 		}
 		C.gt_program_add(l.calls, run, unsafe.Pointer(&c), C.size_t(unsafe.Sizeof(c)))
 		return nil
 	}, nil
 }
 
+// forwardNorm adds the places of the operands.
+func (l *lowering) forwardNorm(c *C.gt_batchnorm, b graph.BatchNormOperands) {
+	c.scratch = (*C.float)(l.e.scratch.at)
+	c.x, c.y = l.floats(b.X), l.address(b.Y)
+	c.gamma, c.beta = l.floats(b.Gamma), l.floats(b.Beta)
+	c.running_mean, c.running_var = l.floats(b.RunningMean), l.floats(b.RunningVar)
+	if b.Addend != nil {
+		c.addend = l.address(b.Addend)
+	}
+	if b.Mean != nil {
+		c.mean, c.invstd = l.floats(b.Mean), l.floats(b.InvStd)
+	}
+}
+
 func (l *lowering) batchNormBackward(o *graph.Op) (func() error, error) {
-	b := o.BatchNormBackward()
-	c := l.norm(o, b.X)
+	if o.Attr.Sync {
+		return l.syncBatchNormBackward(o)
+	}
+	n, _ := l.norm(o, o.BatchNormBackward().X)
+	c := C.gt_batchnorm_call{k: l.kernels, b: n}
 	return func() error {
-		c.b.scratch = (*C.float)(l.e.scratch.at)
-		c.b.x, c.b.dx = l.floats(b.X), l.address(b.DX)
-		c.b.gamma, c.b.beta, c.b.mean, c.b.invstd = l.floats(b.Gamma), l.floats(b.Beta), l.floats(b.Mean), l.floats(b.InvStd)
-		c.b.dgamma, c.b.dbeta = l.floats(b.DGamma), l.floats(b.DBeta)
-		if b.DAddend != nil && b.Y != nil {
-			c.b.y = l.address(b.Y)
-		}
-		for i, dy := range b.DY {
-			c.b.dy[i] = l.address(dy)
-		}
-		if b.DAddend != nil {
-			c.b.daddend = l.address(b.DAddend)
-		}
+		l.backwardNorm(&c.b, o.BatchNormBackward())
 		C.gt_program_add(l.calls, (*[0]byte)(C.gt_call_bn_backward), unsafe.Pointer(&c), C.size_t(unsafe.Sizeof(c)))
 		return nil
 	}, nil
+}
+
+// backwardNorm adds the places of the operands.
+func (l *lowering) backwardNorm(c *C.gt_batchnorm, b graph.BatchNormBackwardOperands) {
+	c.scratch = (*C.float)(l.e.scratch.at)
+	c.x, c.dx = l.floats(b.X), l.address(b.DX)
+	c.gamma, c.beta, c.mean, c.invstd = l.floats(b.Gamma), l.floats(b.Beta), l.floats(b.Mean), l.floats(b.InvStd)
+	c.dgamma, c.dbeta = l.floats(b.DGamma), l.floats(b.DBeta)
+	if b.DAddend != nil && b.Y != nil {
+		c.y = l.address(b.Y)
+	}
+	for i, dy := range b.DY {
+		c.dy[i] = l.address(dy)
+	}
+	if b.DAddend != nil {
+		c.daddend = l.address(b.DAddend)
+	}
 }

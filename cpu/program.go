@@ -20,6 +20,7 @@ type program struct {
 	calls      *C.gt_program
 	start      []int // index of the first call of each operation, and one more
 	end        int   // of the calls before the update
+	cuts       []cut // in order
 	primitives []*C.gt_primitive
 	winograd   []*graph.Op // the convolutions and gradients of them that are done by Winograd's method
 	workspaces []block
@@ -36,7 +37,22 @@ func (p *program) free() {
 	}
 }
 
-func (p *program) run(from, to int, seconds []float64) {
+// run runs the calls [from, to), with an exchange at each cut among them.
+func (p *program) run(from, to int, x graph.Exchange, seconds []float64) error {
+	for _, c := range p.cuts {
+		if from < c.at && c.at < to {
+			p.runCalls(from, c.at, seconds)
+			if err := c.run(x); err != nil {
+				return err
+			}
+			from = c.at
+		}
+	}
+	p.runCalls(from, to, seconds)
+	return nil
+}
+
+func (p *program) runCalls(from, to int, seconds []float64) {
 	var s *C.double
 	if seconds != nil {
 		s = (*C.double)(unsafe.Pointer(&seconds[0]))
