@@ -30,6 +30,9 @@ type Settings struct {
 // ErrInterrupted is returned when the context was cancelled and a checkpoint has been written.
 var ErrInterrupted = errors.New("interrupted")
 
+// ErrTerminated is the cause of a context that ends because somebody, mpiexec perhaps, ends the process.
+var ErrTerminated = errors.New("terminated")
+
 // UsageError is a fault of what was asked for, not of the run.
 type UsageError struct{ Err error }
 
@@ -73,6 +76,7 @@ func Run(ctx context.Context, s Settings) error {
 	if err != nil {
 		return err
 	}
+	defer r.team.tellWaiting(ctx, s.Log)()
 	for _, command := range s.Config.Command {
 		switch command {
 		case "train":

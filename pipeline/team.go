@@ -1,11 +1,14 @@
 package pipeline
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
+	"time"
 	"unsafe"
 
 	"gotrain/configs"
@@ -40,6 +43,20 @@ func joinTeam(cfg *configs.Config) (*team, error) {
 		return nil, &UsageError{err}
 	}
 	return &team{job: job, members: job.Members(), workers: d.Workers}, nil
+}
+
+// tellWaiting says which workers this process waits for when it is told to end in the middle of an exchange: where mpiexec
+// ends it because another process has died, that names the one.
+func (t *team) tellWaiting(ctx context.Context, w io.Writer) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		if t.job == nil || !errors.Is(context.Cause(ctx), ErrTerminated) {
+			return
+		}
+		time.Sleep(300 * time.Millisecond) // an exchange that runs as it should is over by then
+		if waiting, ok := t.job.Waiting(); ok {
+			fmt.Fprintln(w, "gotrain:", waiting)
+		}
+	})
 }
 
 // leads says whether this process has the first worker: it writes the run's folder and speaks for all.

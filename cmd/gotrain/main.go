@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"gotrain/configs"
+	"gotrain/distributed/group"
 	"gotrain/pipeline"
 )
 
@@ -45,12 +47,9 @@ func run(args []string, s streams) int {
 	if err == nil && out.err != nil {
 		err = fmt.Errorf("writing results: %w", out.err)
 	}
-	switch err.(type) {
-	case nil:
-	case configs.Errors: // each line begins with its place, as editors expect
-		fmt.Fprintln(s.log, err)
-	default:
-		fmt.Fprintln(s.log, "gotrain:", err)
+	if err != nil && !pipeline.Told(err) {
+		waitForFirst()
+		tell(s.log, err)
 	}
 	return pipeline.ExitStatus(err)
 }
@@ -58,4 +57,21 @@ func run(args []string, s streams) int {
 // usage is a mistake in the command line.
 func usage(format string, args ...any) error {
 	return &pipeline.UsageError{Err: fmt.Errorf(format, args...)}
+}
+
+// tell writes an error.
+func tell(w io.Writer, err error) {
+	if _, faults := err.(configs.Errors); faults { // each line begins with its place, as editors expect
+		fmt.Fprintln(w, err)
+		return
+	}
+	fmt.Fprintln(w, "gotrain:", err)
+}
+
+// waitForFirst gives the first of several processes the time to tell of an error that all of them meet, and mpiexec that to
+// end the others.
+func waitForFirst() {
+	if rank, _, ok := group.Launched(); ok && rank > 0 {
+		time.Sleep(time.Second)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"gotrain/configs"
+	"gotrain/distributed/group"
 	"gotrain/pipeline"
 )
 
@@ -39,10 +40,10 @@ func trainCommand() *command {
 		if err != nil {
 			return err
 		}
-		ctx, stop := interruptible(s.log)
-		defer stop()
 		settings := s.settings()
 		settings.Config, settings.Restart, settings.AcceptChanges = cfg, *restart, *accept
+		ctx, stop := interruptible(s.log)
+		defer stop()
 		return pipeline.Run(ctx, settings)
 	}
 	return c
@@ -54,20 +55,34 @@ func (s streams) settings() pipeline.Settings {
 	return pipeline.Settings{Out: s.out, Log: s.log, Terminal: ok && term.IsTerminal(int(f.Fd())), Version: programVersion()}
 }
 
-// interruptible returns a context that the first Ctrl-C, SIGTERM or SIGHUP cancels. The second ends the process.
+// interruptible returns a context that the first signal to stop cancels: Ctrl-C, SIGTERM, SIGHUP, or SIGUSR1, which is the one
+// for processes of mpiexec, for after the others it gives them a second only. The second signal ends the process.
 func interruptible(log io.Writer) (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGUSR1)
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
 		signal.Notify(signals, syscall.SIGHUP)
 	}
+	rank, _, launched := group.Launched()
 	go func() {
 		s := <-signals
-		fmt.Fprintf(log, "\n%v: stopping after this minibatch; once more: at once, without a checkpoint\n", s)
-		cancel()
-		<-signals
-		os.Exit(130)
+		var cause error
+		switch {
+		case !launched:
+			fmt.Fprintf(log, "\n%v: stopping after this minibatch; once more: at once, without a checkpoint\n", s)
+		case s != syscall.SIGUSR1:
+			cause = pipeline.ErrTerminated
+		case rank == 0:
+			fmt.Fprintf(log, "%v: all workers stop after this minibatch\n", s)
+		}
+		cancel(cause)
+		for s := range signals {
+			if launched && s == syscall.SIGUSR1 {
+				continue // one to the job and one to this process
+			}
+			os.Exit(130)
+		}
 	}()
-	return ctx, func() { signal.Stop(signals); cancel() }
+	return ctx, func() { signal.Stop(signals); cancel(nil) }
 }
