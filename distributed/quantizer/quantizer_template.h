@@ -14,7 +14,7 @@
 #define STRING_OF(x) #x
 #define STRING(x) STRING_OF(x)
 
-enum { PARTIALS = 256, P = PARTIALS / W }; // partial sums of a column, and their vectors
+enum { PARTIALS = 256, GROUP = 4, STRIDE = GROUP * W, GROUPS = PARTIALS / STRIDE }; // a column's partial sums, a group's, the groups
 
 INLINE int least_int(int a, int b) { return a < b ? a : b; }
 
@@ -32,61 +32,102 @@ INLINE int piece(const gt_message *m, gt_column c) {
 	return words + (m->bits == 1 ? 8 : m->bits < 16 ? 4 : 0);
 }
 
-// Folds the partial sums of two kinds of a column, of which the first `used` vectors are set.
-INLINE void total(V *a, V *b, int used, float *sum_a, float *sum_b) {
-	for (int n = P / 2; n > 0; n /= 2) {
-		for (int j = 0; j < least_int(n, used - n); j++) {
-			a[j] = add(a[j], a[j + n]);
-			b[j] = add(b[j], b[j + n]);
-		}
-		used = least_int(used, n);
-	}
-	fold(a[0], b[0], sum_a, sum_b);
-}
-
 enum { SUM, MAGNITUDE, SIDES }; // what is summed: v, |v|, v by the side of the threshold that it lies on
 
-INLINE void sum_vector(int what, const float *g, const float *r, int n, V threshold, V *a, V *b, uint8_t *bits, int *above) {
-	V v = add(load(g, n), load(r, n));
-	if (what == SIDES) {
-		M m = at_least(v, threshold);
-		*above += put_truths(bits, m, n);
-		*a = add_if(*a, m, v); // values past the column's end are 0, and change neither sum
-		*b = add_unless(*b, m, v);
-	} else {
-		*a = add(*a, what == MAGNITUDE ? magnitude(v) : v);
+// Partial sums, those of a group for each of two kinds: of v or |v| in a; by sides, of the values not below the threshold in a
+// and of the others in b.
+typedef struct { V a[GROUP], b[GROUP]; } gt_partials;
+
+// Adds n values, at most a group. Returns a bit for each value that is not below the threshold. Values past the n-th are 0,
+// and change no sum.
+INLINE uint64_t sum_values(int what, const float *g, const float *r, int n, V threshold, gt_partials *p) {
+	uint64_t bits = 0;
+#pragma GCC unroll 4
+	for (int j = 0; j < GROUP; j++) {
+		int left = n == STRIDE ? W : n - j * W;
+		if (left <= 0) break;
+		V v = add(load(g + j * W, left), load(r + j * W, left));
+		if (what == SIDES) {
+			M m = at_least(v, threshold);
+			bits |= (uint64_t)truths(m) << j * W;
+			p->a[j] = add_if(p->a[j], m, v);
+			p->b[j] = add_unless(p->b[j], m, v);
+		} else {
+			p->a[j] = add(p->a[j], what == MAGNITUDE ? magnitude(v) : v);
+		}
 	}
+	return n == STRIDE ? bits : bits & (((uint64_t)1 << n) - 1);
+}
+
+// What is summed, and where the bits go.
+typedef struct {
+	const float *g, *r;
+	int rows;
+	V threshold;
+	uint8_t *wire;
+	int above; // bits set
+} gt_sum;
+
+// Sums group k of the partial sums, in registers: values [k STRIDE, (k+1) STRIDE) of every 256.
+INLINE gt_partials group_sums(int what, gt_sum *s, int k) {
+	gt_partials p;
+#pragma GCC unroll 4
+	for (int j = 0; j < GROUP; j++) p.a[j] = p.b[j] = all(0);
+	int i = k * STRIDE;
+	for (; i + STRIDE <= s->rows; i += PARTIALS) {
+		uint64_t bits = sum_values(what, s->g + i, s->r + i, STRIDE, s->threshold, &p);
+		if (what == SIDES) {
+			memcpy(s->wire + i / 8, &bits, STRIDE / 8);
+			s->above += _mm_popcnt_u64(bits);
+		}
+	}
+	if (i < s->rows) {
+		uint64_t bits = sum_values(what, s->g + i, s->r + i, s->rows - i, s->threshold, &p);
+		if (what == SIDES) {
+			memcpy(s->wire + i / 8, &bits, 4);
+			if (s->rows - i > 32) memcpy(s->wire + i / 8 + 4, (uint8_t *)&bits + 4, 4);
+			s->above += _mm_popcnt_u64(bits);
+		}
+	}
+	return p;
+}
+
+INLINE gt_partials add_partials(int what, gt_partials p, gt_partials q) {
+#pragma GCC unroll 4
+	for (int j = 0; j < GROUP; j++) {
+		p.a[j] = add(p.a[j], q.a[j]);
+		if (what == SIDES) p.b[j] = add(p.b[j], q.b[j]);
+	}
+	return p;
+}
+
+// The tree's first levels, over groups.
+INLINE gt_partials half_sums(int what, gt_sum *s, int k) {
+	gt_partials p = group_sums(what, s, k);
+	return k + GROUPS / 2 < (s->rows + STRIDE - 1) / STRIDE ? add_partials(what, p, group_sums(what, s, k + GROUPS / 2)) : p;
+}
+
+INLINE gt_partials quarter_sums(int what, gt_sum *s, int k) {
+	return add_partials(what, half_sums(what, s, k), half_sums(what, s, k + GROUPS / 4));
 }
 
 // Sums a column into sum[0], and by sides into sum[0] (not below the threshold) and sum[1]; then it writes the bits too, and
-// returns how many are set. One group of partial sums after the other stays in registers.
-INLINE int sum(int what, const float *g, const float *r, int rows, float threshold, uint8_t *bits, float sums[2]) {
-	V a[P], b[P], t = all(threshold);
-	int above = 0, used = least_int(P, (rows + W - 1) / W);
-	if (!used) a[0] = b[0] = all(0);
-	for (int at = 0; at < used; at += GROUP) {
-		V pa[GROUP], pb[GROUP];
-#pragma GCC unroll 8
-		for (int j = 0; j < GROUP; j++) pa[j] = pb[j] = all(0);
-		int i = at * W;
-		for (; i + GROUP * W <= rows; i += PARTIALS) {
-#pragma GCC unroll 8
-			for (int j = 0; j < GROUP; j++) {
-				sum_vector(what, g + i + j * W, r + i + j * W, W, t, &pa[j], &pb[j], bits + (i + j * W) / 8, &above);
-			}
-		}
-#pragma GCC unroll 8
-		for (int j = 0; j < GROUP; j++) {
-			if (i + j * W < rows) {
-				int n = least_int(W, rows - i - j * W);
-				sum_vector(what, g + i + j * W, r + i + j * W, n, t, &pa[j], &pb[j], bits + (i + j * W) / 8, &above);
-			}
-		}
-#pragma GCC unroll 8
-		for (int j = 0; j < GROUP; j++) a[at + j] = pa[j], b[at + j] = pb[j];
-	}
-	total(a, b, used, &sums[0], &sums[1]);
-	return above;
+// returns how many are set.
+INLINE int sum(int what, const float *g, const float *r, int rows, float threshold, uint8_t *wire, float sums[2]) {
+	gt_sum s = {g, r, rows, all(threshold), wire, 0};
+	gt_partials p = quarter_sums(what, &s, 0);
+	if (GROUPS == 8) p = add_partials(what, p, quarter_sums(what, &s, 1));
+	V a = add(add(p.a[0], p.a[2]), add(p.a[1], p.a[3])), b = add(add(p.b[0], p.b[2]), add(p.b[1], p.b[3]));
+	fold(a, b, sums);
+	return s.above;
+}
+
+static __attribute__((noinline)) void sum_plain(const float *g, const float *r, int rows, float sums[2]) {
+	sum(SUM, g, r, rows, 0, NULL, sums);
+}
+
+static __attribute__((noinline)) void sum_magnitudes(const float *g, const float *r, int rows, float sums[2]) {
+	sum(MAGNITUDE, g, r, rows, 0, NULL, sums);
 }
 
 INLINE int encode_floats(const float *g, const float *r, float *next, int rows, uint8_t *wire) {
@@ -108,30 +149,19 @@ INLINE void clear_last_word(uint8_t *wire, int bytes) {
 	if (bytes) memset(wire + bytes - 4, 0, 4);
 }
 
-INLINE void put_some_codes(uint8_t *wire, I codes, int bits, int n) {
-	if (n == W) {
-		put_codes(wire, codes, bits);
-	} else {
-		uint8_t all[W * 2];
-		put_codes(all, keep(codes, n), bits);
-		memcpy(wire, all, (n * bits + 7) / 8);
-	}
-}
-
-INLINE I get_some_codes(const uint8_t *wire, int bits, int n) {
-	if (n == W) return get_codes(wire, bits);
-	uint8_t all[W * 2] = {0};
-	memcpy(all, wire, (n * bits + 7) / 8);
-	return get_codes(all, bits);
-}
-
 INLINE void bfloat16_vector(const float *g, const float *r, float *next, uint8_t *wire, int n, I *most) {
 	V v = add(load(g, n), load(r, n));
 	I b = bits_of(v);
 	*most = most_int(*most, and_bits(b, all_bits(0x7fffffff)));
 	I odd = and_bits(shift_down(b, 16), all_bits(1));
 	I code = shift_down(add_int(add_int(b, all_bits(0x7fff)), odd), 16);
-	put_some_codes(wire, code, 16, n);
+	if (n == W) {
+		put_halves(wire, code);
+	} else {
+		uint8_t some[W * 2];
+		put_halves(some, code);
+		memcpy(wire, some, n * 2);
+	}
 	store(next, sub(v, of_bits(shift_up(code, 16))), n);
 }
 
@@ -149,63 +179,122 @@ INLINE void side_vector(const float *g, const float *r, float *next, int n, V th
 	store(next, sub(v, choose(at_least(v, threshold), above, below)), n);
 }
 
-INLINE int encode_sides(const float *g, const float *r, float *next, int rows, uint8_t *wire, int bytes, int zero_threshold) {
-	float threshold = 0, sums[2];
+// What a column is quantized with, between its first reading and its second.
+typedef struct {
+	float sums[2];   // of the first reading
+	int above;       // 1 bit: values not below the threshold
+	float threshold; // 1 bit
+	float low, high; // 1 bit: the means below the threshold and above; otherwise the step and its inverse
+} gt_fit;
+
+// The first reading of a column for 1 bit writes the bits too.
+static __attribute__((noinline)) void sum_sides(const float *g, const float *r, int rows, uint8_t *wire, int zero_threshold, gt_fit *f) {
+	f->threshold = 0;
 	if (!zero_threshold) {
-		sum(SUM, g, r, rows, 0, NULL, sums);
-		threshold = mean(sums[0], rows);
+		sum_plain(g, r, rows, f->sums);
+		f->threshold = mean(f->sums[0], rows);
 	}
-	clear_last_word(wire, bytes);
-	int above = sum(SIDES, g, r, rows, threshold, wire + 8, sums);
-	float means[2] = {mean(sums[1], rows - above), mean(sums[0], above)};
+	f->above = sum(SIDES, g, r, rows, f->threshold, wire + 8, f->sums);
+}
+
+INLINE int fit_sides(int rows, uint8_t *wire, gt_fit *f) {
+	float means[2] = {mean(f->sums[1], rows - f->above), mean(f->sums[0], f->above)};
 	memcpy(wire, means, 8);
-	V t = all(threshold), m0 = all(means[0]), m1 = all(means[1]);
+	f->low = means[0], f->high = means[1];
+	return finite(f->threshold) && finite(f->low) && finite(f->high);
+}
+
+INLINE void encode_sides(const float *g, const float *r, float *next, int rows, const gt_fit *f) {
+	V t = all(f->threshold), m0 = all(f->low), m1 = all(f->high);
 	int i = 0;
 	for (; i + W <= rows; i += W) side_vector(g + i, r + i, next + i, W, t, m0, m1);
 	if (i < rows) side_vector(g + i, r + i, next + i, rows - i, t, m0, m1);
-	return finite(threshold) && finite(means[0]) && finite(means[1]);
 }
 
-INLINE void level_vector(const float *g, const float *r, float *next, uint8_t *wire, int bits, int n, V step, V inverse) {
-	const float half = 1 << (bits - 1);
-	V v = add(load(g, n), load(r, n));
-	V q = most(all(-half), least(all(half - 1), down(mul(v, inverse))));
-	I codes = to_int(add(q, all(half)));
-	put_some_codes(wire, codes, bits, n);
-	store(next, sub(v, mul(add(q, all(0.5f)), step)), n);
+// Quantizes n values, at most a group.
+INLINE void level_values(const float *g, const float *r, float *next, uint8_t *wire, int bits, int n, V inverse, gt_levels t) {
+	const int half = 1 << (bits - 1);
+	I q[GROUP];
+#pragma GCC unroll 4
+	for (int j = 0; j < GROUP; j++) {
+		int left = n == STRIDE ? W : n - j * W;
+		q[j] = all_bits(-half); // the code 0
+		if (left <= 0) continue;
+		V v = add(load(g + j * W, left), load(r + j * W, left));
+		I k = most_int(all_bits(-half), to_int_down(least(all(half - 1), mul(v, inverse))));
+		q[j] = left < W ? keep(k, left, -half) : k;
+		store(next + j * W, sub(v, level(k, t, bits)), left);
+	}
+	put_words(wire, pack(q, bits), (n * bits + 31) / 32);
 }
 
-INLINE int encode_levels(const float *g, const float *r, float *next, int rows, uint8_t *wire, int bytes, int bits, float scale) {
-	float sums[2];
-	sum(MAGNITUDE, g, r, rows, 0, NULL, sums);
-	float step = mean(sums[0], rows) * scale, inverse = 0;
+INLINE int fit_levels(int rows, uint8_t *wire, int bits, float scale, gt_fit *f) {
+	float step = mean(f->sums[0], rows) * scale;
 	if (step < 0x1p-126f) step = 0;
-	else inverse = 1 / step;
-	clear_last_word(wire, bytes);
+	f->low = step, f->high = step > 0 ? 1 / step : 0;
 	memcpy(wire, &step, 4);
-	wire += 4;
-	V s = all(step), inv = all(inverse);
-	int i = 0;
-	for (; i + W <= rows; i += W) level_vector(g + i, r + i, next + i, wire + i * bits / 8, bits, W, s, inv);
-	if (i < rows) level_vector(g + i, r + i, next + i, wire + i * bits / 8, bits, rows - i, s, inv);
 	return finite((float)((1 << bits) - 1) / 2 * step);
 }
+
+INLINE void encode_levels(const float *g, const float *r, float *next, int rows, uint8_t *wire, int bits, const gt_fit *f) {
+	V inverse = all(f->high);
+	gt_levels t = levels(f->low, bits);
+	int i = 0;
+	for (; i + STRIDE <= rows; i += STRIDE) {
+		level_values(g + i, r + i, next + i, wire, bits, STRIDE, inverse, t);
+		wire += STRIDE * bits / 8;
+	}
+	if (i < rows) level_values(g + i, r + i, next + i, wire, bits, rows - i, inverse, t);
+}
+
+// Columns are read in batches, all of a batch for their scales and then all for their codes: a single short column would
+// spend most of its time waiting for its sums.
+enum { BATCH = 16, BATCH_VALUES = 2048 }; // columns, and their values, which stay in the first cache
 
 // The loop over columns, for one format: bits is a constant wherever this is inlined.
 INLINE int64_t encode_columns(const gt_message *m, const float *gradient, const float *residual, float *next, int bits) {
 	uint8_t *wire = m->wire;
-	for (int64_t i = 0; i < m->columns; i++) {
-		gt_column c = m->column[i];
-		int bytes = piece(m, c), ok;
-		const float *g = gradient + c.offset, *r = residual + c.offset;
-		float *x = next + c.offset;
-		if (c.dense || !residual) ok = encode_floats(g, NULL, NULL, c.rows, wire);
-		else if (bits == 32) ok = encode_floats(g, r, x, c.rows, wire);
-		else if (bits == 16) ok = encode_bfloat16(g, r, x, c.rows, wire, bytes);
-		else if (bits == 1) ok = encode_sides(g, r, x, c.rows, wire, bytes, m->zero_threshold);
-		else ok = encode_levels(g, r, x, c.rows, wire, bytes, bits, m->step);
-		if (!ok) return i;
-		wire += bytes;
+	for (int64_t from = 0, to; from < m->columns; from = to) {
+		gt_fit fit[BATCH];
+		uint8_t *first = wire;
+		int values = 0;
+		for (to = from; to < m->columns && to < from + BATCH; to++) {
+			gt_column c = m->column[to];
+			if (values > 0 && values + (int64_t)c.rows > BATCH_VALUES) break;
+			values += c.rows;
+			const float *g = gradient + c.offset, *r = residual + c.offset;
+			int bytes = piece(m, c);
+			if (c.dense || bits >= 16) {
+			} else if (bits == 1) {
+				sum_sides(g, r, c.rows, wire, m->zero_threshold, &fit[to - from]);
+			} else {
+				sum_magnitudes(g, r, c.rows, fit[to - from].sums);
+			}
+			wire += bytes;
+		}
+		wire = first;
+		for (int64_t i = from; i < to; i++) {
+			gt_column c = m->column[i];
+			const float *g = gradient + c.offset, *r = residual + c.offset;
+			float *x = next + c.offset;
+			gt_fit *f = &fit[i - from];
+			int bytes = piece(m, c), ok;
+			if (c.dense || !residual) {
+				ok = encode_floats(g, NULL, NULL, c.rows, wire);
+			} else if (bits == 32) {
+				ok = encode_floats(g, r, x, c.rows, wire);
+			} else if (bits == 16) {
+				ok = encode_bfloat16(g, r, x, c.rows, wire, bytes);
+			} else if (bits == 1) {
+				ok = fit_sides(c.rows, wire, f);
+				encode_sides(g, r, x, c.rows, f);
+			} else {
+				ok = fit_levels(c.rows, wire, bits, m->step, f);
+				encode_levels(g, r, x, c.rows, wire + 4, bits, f);
+			}
+			if (!ok) return i;
+			wire += bytes;
+		}
 	}
 	return -1;
 }
@@ -219,6 +308,13 @@ static int64_t encode(const gt_message *m, const float *gradient, const float *r
 	case 16: return encode_columns(m, gradient, residual, next, 16);
 	}
 	return encode_columns(m, gradient, residual, next, 32);
+}
+
+INLINE I get_some_codes(const uint8_t *wire, int bits, int n) {
+	if (n == W) return get_codes(wire, bits);
+	uint8_t some[W * 2] = {0};
+	memcpy(some, wire, (n * bits + 7) / 8);
+	return get_codes(some, bits);
 }
 
 // What the scale on the wire says: the two means, or the step.

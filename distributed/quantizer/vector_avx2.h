@@ -6,10 +6,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum {
-	W = 8,     // values of a vector
-	GROUP = 4, // vectors of partial sums, of two kinds, that registers hold
-};
+enum { W = 8 }; // values of a vector
 
 typedef __m256 V;      // values
 typedef __m256i I;     // their bits, or codes of as many bits
@@ -17,7 +14,7 @@ typedef __m256 M;      // a truth for each value: all ones or all zeros
 
 INLINE I first(int n) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
 INLINE V load(const float *p, int n) { return n == W ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, first(n)); }
-INLINE void store(float *p, V v, int n) { n == W ? _mm256_storeu_ps(p, v) : _mm256_maskstore_ps(p, first(n), v); }
+INLINE void store(float *p, V v, int n) { n >= W ? _mm256_storeu_ps(p, v) : _mm256_maskstore_ps(p, first(n), v); }
 INLINE V all(float x) { return _mm256_set1_ps(x); }
 INLINE I all_bits(uint32_t x) { return _mm256_set1_epi32(x); }
 INLINE V add(V a, V b) { return _mm256_add_ps(a, b); }
@@ -25,13 +22,12 @@ INLINE V sub(V a, V b) { return _mm256_sub_ps(a, b); }
 INLINE V mul(V a, V b) { return _mm256_mul_ps(a, b); }
 INLINE V least(V a, V b) { return _mm256_min_ps(a, b); }
 INLINE V most(V a, V b) { return _mm256_max_ps(a, b); }
-INLINE V down(V a) { return _mm256_floor_ps(a); }
 INLINE I bits_of(V a) { return _mm256_castps_si256(a); }
 INLINE V of_bits(I a) { return _mm256_castsi256_ps(a); }
-INLINE I to_int(V a) { return _mm256_cvtps_epi32(a); }
+INLINE I to_int_down(V a) { return _mm256_cvtps_epi32(_mm256_floor_ps(a)); }
 INLINE V to_float(I a) { return _mm256_cvtepi32_ps(a); }
 INLINE I and_bits(I a, I b) { return _mm256_and_si256(a, b); }
-INLINE I keep(I a, int n) { return and_bits(a, first(n)); } // the first n
+INLINE I keep(I a, int n, int32_t otherwise) { return _mm256_blendv_epi8(all_bits(otherwise), a, first(n)); } // the first n
 INLINE I add_int(I a, I b) { return _mm256_add_epi32(a, b); }
 INLINE I most_int(I a, I b) { return _mm256_max_epi32(a, b); }
 INLINE I shift_down(I a, int by) { return _mm256_srli_epi32(a, by); }
@@ -46,47 +42,42 @@ INLINE V choose(M m, V yes, V no) { return _mm256_blendv_ps(no, yes, m); }
 INLINE V add_if(V sum, M m, V v) { return add(sum, _mm256_and_ps(m, v)); }
 INLINE V add_unless(V sum, M m, V v) { return add(sum, _mm256_andnot_ps(m, v)); }
 
-// The truths of the first n values as bits, on the wire; returns how many are set.
-INLINE int put_truths(uint8_t *wire, M m, int n) {
-	uint8_t bits = _mm256_movemask_ps(m) & ((1u << n) - 1);
-	*wire = bits;
-	return _mm_popcnt_u32(bits);
-}
-
+INLINE uint32_t truths(M m) { return _mm256_movemask_ps(m); } // as bits
 INLINE M get_truths(const uint8_t *wire) {
 	I bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
 	return of_bits(_mm256_cmpeq_epi32(and_bits(all_bits(*wire), bit), bit));
 }
 
-// Folds two vectors of partial sums, the upper half onto the lower until one is left.
-INLINE void fold(V a, V b, float *sum_a, float *sum_b) {
+// Folds two vectors of partial sums, the upper half onto the lower until one is left of each.
+INLINE void fold(V a, V b, float sums[2]) {
 	V s = add(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31)); // a's half and b's half
-	s = add(s, _mm256_permute_ps(s, 0x4e));
-	s = add(s, _mm256_permute_ps(s, 0xb1));
-	*sum_a = _mm256_cvtss_f32(s);
-	*sum_b = _mm_cvtss_f32(_mm256_extractf128_ps(s, 1));
+	__m128 x = _mm256_castps256_ps128(s), y = _mm256_extractf128_ps(s, 1);
+	x = _mm_add_ps(_mm_unpacklo_ps(x, y), _mm_unpackhi_ps(x, y));
+	_mm_storel_pi((__m64 *)sums, _mm_add_ps(x, _mm_movehl_ps(x, x)));
 }
 
-// W codes to W*bits/8 bytes of the wire.
-INLINE void put_codes(uint8_t *wire, I codes, int bits) {
-	__m128i c = _mm_packus_epi32(_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1));
-	if (bits == 16) {
-		_mm_storeu_si128((__m128i *)wire, c);
-		return;
-	}
-	c = _mm_packus_epi16(c, c);
-	if (bits == 8) {
-		_mm_storel_epi64((__m128i *)wire, c);
-	} else if (bits == 4) {
-		c = _mm_maddubs_epi16(c, _mm_set1_epi16(0x1001)); // lower + 16 upper
-		uint32_t word = _mm_cvtsi128_si32(_mm_packus_epi16(c, c));
-		memcpy(wire, &word, 4);
-	} else {
-		c = _mm_madd_epi16(_mm_maddubs_epi16(c, _mm_set1_epi16(0x0401)), _mm_set1_epi32(0x00100001));
-		c = _mm_packus_epi32(c, c);
-		uint16_t word = _mm_cvtsi128_si32(_mm_packus_epi16(c, c));
-		memcpy(wire, &word, 2);
-	}
+INLINE void put_halves(uint8_t *wire, I codes) {
+	_mm_storeu_si128((__m128i *)wire,
+		_mm_packus_epi32(_mm256_castsi256_si128(codes), _mm256_extracti128_si256(codes, 1)));
+}
+
+// Packs four vectors of q from -N/2 to the bytes of their codes, q + N/2.
+INLINE I pack(const I q[4], int bits) {
+	I c = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3])); // bytes, by halves of vectors
+	c = _mm256_permutevar8x32_epi32(c, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+	c = _mm256_add_epi8(c, _mm256_set1_epi8(1 << (bits - 1)));
+	if (bits == 8) return c;
+	c = _mm256_maddubs_epi16(c, _mm256_set1_epi16(bits == 4 ? 0x1001 : 0x0401)); // two codes, the lower + N the upper
+	if (bits == 2) c = _mm256_packs_epi32(_mm256_madd_epi16(c, all_bits(0x00100001)), all_bits(0));
+	c = _mm256_packus_epi16(c, all_bits(0));
+	return _mm256_permutevar8x32_epi32(c, bits == 4 ? _mm256_setr_epi32(0, 1, 4, 5, 2, 3, 6, 7) : _mm256_setr_epi32(0, 4, 1, 2, 3, 5, 6, 7));
+}
+
+INLINE void put_words(uint8_t *wire, I words, int n) {
+	if (n == 8) _mm256_storeu_si256((__m256i *)wire, words);
+	else if (n == 4) _mm_storeu_si128((__m128i *)wire, _mm256_castsi256_si128(words));
+	else if (n == 2) _mm_storel_epi64((__m128i *)wire, _mm256_castsi256_si128(words));
+	else _mm256_maskstore_epi32((int *)wire, first(n), words);
 }
 
 INLINE I get_codes(const uint8_t *wire, int bits) {
@@ -96,4 +87,17 @@ INLINE I get_codes(const uint8_t *wire, int bits) {
 	memcpy(&word, wire, bits);
 	I shifts = _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), all_bits(bits));
 	return and_bits(_mm256_srlv_epi32(all_bits(word), shifts), all_bits((1 << bits) - 1));
+}
+
+// What gives levels: all four of them, else the step.
+typedef V gt_levels;
+
+INLINE gt_levels levels(float step, int bits) {
+	if (bits > 2) return all(step);
+	V q = _mm256_setr_ps(0, 1, 2, 3, -4, -3, -2, -1); // by the low 3 bits of q
+	return mul(add(q, all(0.5f)), all(step));
+}
+
+INLINE V level(I q, gt_levels t, int bits) {
+	return bits > 2 ? mul(add(to_float(q), all(0.5f)), t) : _mm256_permutevar8x32_ps(t, q);
 }

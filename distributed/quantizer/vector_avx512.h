@@ -6,18 +6,15 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum {
-	W = 16,    // values of a vector
-	GROUP = 8, // vectors of partial sums, of two kinds, that registers hold
-};
+enum { W = 16 }; // values of a vector
 
 typedef __m512 V;      // values
 typedef __m512i I;     // their bits, or codes of as many bits
 typedef __mmask16 M;   // a truth for each value
 
-INLINE __mmask16 first(int n) { return n == W ? 0xffff : (1u << n) - 1; }
+INLINE __mmask16 first(int n) { return n <= 0 ? 0 : _bzhi_u32(0xffff, n); } // n < 256
 INLINE V load(const float *p, int n) { return n == W ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(first(n), p); }
-INLINE void store(float *p, V v, int n) { n == W ? _mm512_storeu_ps(p, v) : _mm512_mask_storeu_ps(p, first(n), v); }
+INLINE void store(float *p, V v, int n) { n >= W ? _mm512_storeu_ps(p, v) : _mm512_mask_storeu_ps(p, first(n), v); }
 INLINE V all(float x) { return _mm512_set1_ps(x); }
 INLINE I all_bits(uint32_t x) { return _mm512_set1_epi32(x); }
 INLINE V add(V a, V b) { return _mm512_add_ps(a, b); }
@@ -25,14 +22,13 @@ INLINE V sub(V a, V b) { return _mm512_sub_ps(a, b); }
 INLINE V mul(V a, V b) { return _mm512_mul_ps(a, b); }
 INLINE V least(V a, V b) { return _mm512_min_ps(a, b); }
 INLINE V most(V a, V b) { return _mm512_max_ps(a, b); }
-INLINE V down(V a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 INLINE V magnitude(V a) { return _mm512_abs_ps(a); }
 INLINE I bits_of(V a) { return _mm512_castps_si512(a); }
 INLINE V of_bits(I a) { return _mm512_castsi512_ps(a); }
-INLINE I to_int(V a) { return _mm512_cvtps_epi32(a); }
+INLINE I to_int_down(V a) { return _mm512_cvt_roundps_epi32(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 INLINE V to_float(I a) { return _mm512_cvtepi32_ps(a); }
 INLINE I and_bits(I a, I b) { return _mm512_and_si512(a, b); }
-INLINE I keep(I a, int n) { return _mm512_maskz_mov_epi32(first(n), a); } // the first n
+INLINE I keep(I a, int n, int32_t otherwise) { return _mm512_mask_mov_epi32(all_bits(otherwise), first(n), a); } // the first n
 INLINE I add_int(I a, I b) { return _mm512_add_epi32(a, b); }
 INLINE I most_int(I a, I b) { return _mm512_max_epi32(a, b); }
 INLINE I shift_down(I a, int by) { return _mm512_srli_epi32(a, by); }
@@ -44,46 +40,40 @@ INLINE V choose(M m, V yes, V no) { return _mm512_mask_blend_ps(m, no, yes); }
 INLINE V add_if(V sum, M m, V v) { return _mm512_mask_add_ps(sum, m, sum, v); }
 INLINE V add_unless(V sum, M m, V v) { return _mm512_mask_add_ps(sum, _knot_mask16(m), sum, v); }
 
-// The truths of the first n values as bits, on the wire; returns how many are set.
-INLINE int put_truths(uint8_t *wire, M m, int n) {
-	uint16_t bits = n == W ? m : m & first(n);
-	memcpy(wire, &bits, 2);
-	return _mm_popcnt_u32(bits);
-}
-
+INLINE uint32_t truths(M m) { return m; } // as bits
 INLINE M get_truths(const uint8_t *wire) {
 	uint16_t bits;
 	memcpy(&bits, wire, 2);
 	return bits;
 }
 
-// Folds two vectors of partial sums, the upper half onto the lower until one is left.
-INLINE void fold(V a, V b, float *sum_a, float *sum_b) {
+// Folds two vectors of partial sums, the upper half onto the lower until one is left of each.
+INLINE void fold(V a, V b, float sums[2]) {
 	V s = add(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee)); // a's half and b's half
 	s = add(s, _mm512_shuffle_f32x4(s, s, 0xb1));
-	s = add(s, _mm512_permute_ps(s, 0x4e));
-	s = add(s, _mm512_permute_ps(s, 0xb1));
-	*sum_a = _mm512_cvtss_f32(s);
-	*sum_b = _mm_cvtss_f32(_mm512_extractf32x4_ps(s, 2));
+	__m128 x = _mm512_castps512_ps128(s), y = _mm512_extractf32x4_ps(s, 2);
+	x = _mm_add_ps(_mm_unpacklo_ps(x, y), _mm_unpackhi_ps(x, y));
+	_mm_storel_pi((__m64 *)sums, _mm_add_ps(x, _mm_movehl_ps(x, x)));
 }
 
-// W codes to W*bits/8 bytes of the wire.
-INLINE void put_codes(uint8_t *wire, I codes, int bits) {
-	if (bits == 16) {
-		_mm256_storeu_si256((__m256i *)wire, _mm512_cvtepi32_epi16(codes));
-		return;
-	}
-	__m128i c = _mm512_cvtepi32_epi8(codes);
-	if (bits == 8) {
-		_mm_storeu_si128((__m128i *)wire, c);
-	} else if (bits == 4) {
-		c = _mm_maddubs_epi16(c, _mm_set1_epi16(0x1001)); // lower + 16 upper
-		_mm_storel_epi64((__m128i *)wire, _mm_packus_epi16(c, c));
-	} else {
-		c = _mm_madd_epi16(_mm_maddubs_epi16(c, _mm_set1_epi16(0x0401)), _mm_set1_epi32(0x00100001));
-		uint32_t word = _mm_cvtsi128_si32(_mm_cvtepi32_epi8(c));
-		memcpy(wire, &word, 4);
-	}
+INLINE void put_halves(uint8_t *wire, I codes) { _mm256_storeu_si256((__m256i *)wire, _mm512_cvtepi32_epi16(codes)); }
+
+// Packs four vectors of q from -N/2 to the bytes of their codes, q + N/2.
+INLINE I pack(const I q[4], int bits) {
+	I c = _mm512_packs_epi16(_mm512_packs_epi32(q[0], q[1]), _mm512_packs_epi32(q[2], q[3])); // bytes, by quarters of vectors
+	c = _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), c);
+	c = _mm512_add_epi8(c, _mm512_set1_epi8(1 << (bits - 1)));
+	if (bits == 8) return c;
+	c = _mm512_maddubs_epi16(c, _mm512_set1_epi16(bits == 4 ? 0x1001 : 0x0401)); // two codes, the lower + N the upper
+	if (bits == 4) return _mm512_castsi256_si512(_mm512_cvtepi16_epi8(c));
+	return _mm512_castsi128_si512(_mm512_cvtepi32_epi8(_mm512_madd_epi16(c, all_bits(0x00100001))));
+}
+
+INLINE void put_words(uint8_t *wire, I words, int n) {
+	if (n == 16) _mm512_storeu_si512(wire, words);
+	else if (n == 8) _mm256_storeu_si256((__m256i *)wire, _mm512_castsi512_si256(words));
+	else if (n == 4) _mm_storeu_si128((__m128i *)wire, _mm512_castsi512_si128(words));
+	else _mm512_mask_storeu_epi32(wire, first(n), words);
 }
 
 INLINE I get_codes(const uint8_t *wire, int bits) {
@@ -97,4 +87,17 @@ INLINE I get_codes(const uint8_t *wire, int bits) {
 	memcpy(&word, wire, 4);
 	I shifts = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
 	return and_bits(_mm512_srlv_epi32(all_bits(word), shifts), all_bits(3));
+}
+
+// What gives levels: all of them where they fit into a vector, else the step.
+typedef V gt_levels;
+
+INLINE gt_levels levels(float step, int bits) {
+	if (bits == 8) return all(step);
+	V q = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1); // by the low 4 bits of q
+	return mul(add(q, all(0.5f)), all(step));
+}
+
+INLINE V level(I q, gt_levels t, int bits) {
+	return bits == 8 ? mul(add(to_float(q), all(0.5f)), t) : _mm512_permutexvar_ps(q, t);
 }
