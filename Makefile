@@ -1,13 +1,15 @@
 # make demo   sets up this machine, builds, and trains a small network on pictures that are in the binary
 # make test   sets up this machine and runs every test
+# make setup-mpi   installs Open MPI, for training on several machines: what is built from then on has it
 #
 # A target does what it needs beforehand: nobody has to run setup or build by hand.
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# With MPI, where mpicc is found; MPI=off builds without.
 # The version comes from here and not from go build, which refuses where git distrusts the folder's owner.
-BUILD   := go build -buildvcs=false -ldflags '-X main.version=$(VERSION)'
+BUILD   := tools/mpi.sh go build -buildvcs=false -ldflags '-X main.version=$(VERSION)'
 
-.PHONY: setup build demo test bench lint clean
+.PHONY: setup setup-mpi build demo test bench lint clean
 
 build: setup
 	$(BUILD) -o bin/gotrain ./cmd/gotrain
@@ -15,12 +17,15 @@ build: setup
 setup:
 	@tools/setup.sh
 
+setup-mpi:
+	@tools/setup.sh mpi
+
 demo: build
 	bin/gotrain -config quickstart name=demo -restart
 
 test: setup
-	go vet ./...
-	go test ./...
+	tools/mpi.sh go vet ./...
+	tools/mpi.sh go test ./...
 
 # Measures on an otherwise idle machine. COUNT, ROUNDS, EPOCHS and SAMPLES make it longer or shorter.
 bench: build
@@ -28,8 +33,8 @@ bench: build
 
 lint: setup
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt -w $$files"; exit 1; fi
-	go vet ./...
-	@if command -v staticcheck >/dev/null; then staticcheck ./...; else \
+	tools/mpi.sh go vet ./...
+	@if command -v staticcheck >/dev/null; then tools/mpi.sh staticcheck ./...; else \
 		echo "staticcheck is not installed, and was not run: go install honnef.co/go/tools/cmd/staticcheck@latest"; fi
 
 clean:

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Installs what a build needs and this machine lacks: a C compiler, and oneDNN with its headers. Says nothing where
-# everything is there. Knows apt-get (Debian 12, Ubuntu 22.04 and newer); elsewhere it says what to install.
+# tools/setup.sh [mpi] [ip]: installs what a build needs and this machine lacks: a C compiler, and oneDNN with its headers.
+# With mpi also Open MPI, with its headers, unless there is an MPI; with ip also iproute2, for tests on several virtual
+# hosts. Says nothing where everything is there. Knows apt-get (Debian 12, Ubuntu 22.04 and newer); elsewhere it says what
+# to install.
 set -eu
 
 say() { echo "setup: $*" >&2; }
@@ -21,13 +23,21 @@ fi
 packages=
 command -v "${CC:-gcc}" >/dev/null || packages="gcc libc6-dev"
 onednn_found || packages="${packages:+$packages }libdnnl-dev"
+for extra; do
+	case $extra in
+	mpi) { command -v "${MPICC:-mpicc}" && command -v mpiexec; } >/dev/null ||
+		packages="${packages:+$packages }openmpi-bin libopenmpi-dev" ;;
+	ip) command -v ip >/dev/null || packages="${packages:+$packages }iproute2" ;;
+	*) say "knows mpi and ip, not $extra"; exit 2 ;;
+	esac
+done
 [ -n "$packages" ] || exit 0
 
 if ! command -v apt-get >/dev/null; then
 	say "missing: $packages (the names are Debian's), and there is no apt-get to install them."
 	say "Install a C compiler, and oneDNN 2 or 3 with its headers: onednn-devel on Fedora, onednn on Arch Linux, or"
 	say "from https://github.com/oneapi-src/oneDNN. Where it lies in a folder of its own, set CGO_CFLAGS=-IDIR/include"
-	say "and CGO_LDFLAGS=-LDIR/lib."
+	say "and CGO_LDFLAGS=-LDIR/lib. For several machines, Open MPI or MPICH, with mpicc and mpiexec in PATH."
 	exit 1
 fi
 

@@ -31,6 +31,7 @@ esac`
 func TestSetUpInstallsWhatIsMissingAndSaysWhatItCannot(t *testing.T) {
 	for _, c := range []struct {
 		name     string
+		extras   []string
 		programs map[string]string
 		there    bool   // oneDNN is there from the beginning
 		done     string // calls, separated by commas
@@ -54,6 +55,15 @@ func TestSetUpInstallsWhatIsMissingAndSaysWhatItCannot(t *testing.T) {
 			says: "setup: Go is not installed: get 1.25 or newer from https://go.dev/dl/", status: 1},
 		{name: "an unknown package", programs: map[string]string{"go": goThere, "gcc": gcc, "id": root, "apt-get": aptKnowsNothing},
 			says: "E: Unable to locate package libdnnl-dev\nsetup: apt-get did not install libdnnl-dev: see above\n", status: 1},
+		{name: "MPI", extras: []string{"mpi"}, programs: map[string]string{"go": goThere, "gcc": gcc, "id": root, "apt-get": aptInstalls}, there: true,
+			done: "apt-get install", says: "setup: installing openmpi-bin libopenmpi-dev\n"},
+		{name: "MPI without its headers, and everything else", extras: []string{"mpi", "ip"},
+			programs: map[string]string{"go": goThere, "gcc": gcc, "mpiexec": goThere, "id": root, "apt-get": aptInstalls},
+			done:     "apt-get install", says: "setup: installing libdnnl-dev openmpi-bin libopenmpi-dev iproute2\n"},
+		{name: "MPI is there", extras: []string{"mpi", "ip"},
+			programs: map[string]string{"go": goThere, "gcc": gcc, "mpicc": goThere, "mpiexec": goThere, "ip": goThere}, there: true},
+		{name: "an extra that is none", extras: []string{"mpich"}, programs: map[string]string{"go": goThere, "gcc": gcc}, there: true,
+			says: "setup: knows mpi and ip, not mpich\n", status: 2},
 		{name: "in vain", programs: map[string]string{"go": goThere, "gcc": gcc, "id": root, "apt-get": aptInVain},
 			says: "setup: oneDNN is installed, and a C program that uses it still does not build", status: 1},
 	} {
@@ -82,7 +92,7 @@ func TestSetUpInstallsWhatIsMissingAndSaysWhatItCannot(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			setup := exec.Command("/bin/sh", "setup.sh")
+			setup := exec.Command("/bin/sh", append([]string{"setup.sh"}, c.extras...)...)
 			setup.Env = []string{"PATH=" + bin, "DIR=" + dir}
 			out, err := setup.CombinedOutput()
 			var exit *exec.ExitError

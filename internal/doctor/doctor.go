@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"gotrain/cpu"
+	"gotrain/distributed/group"
 	"gotrain/internal/cores"
 )
 
@@ -37,7 +38,7 @@ func Examine(getenv func(string) string) []Finding {
 		{What: "own kernels", State: info.Kernels},
 		threads(cores.Online(), cores.Usable()),
 		openMP(getenv),
-		mpi(exec.LookPath),
+		mpi(group.Version(), exec.LookPath),
 		driver(),
 		library("cuDNN", cudnnNames, cudnnVersion, "", "for convolutions on GPUs: install libcudnn9 from NVIDIA's repository"),
 		library("NCCL", ncclNames, ncclVersion, "", "for exchange between GPUs: install libnccl2 from NVIDIA's repository"),
@@ -69,14 +70,30 @@ func openMP(getenv func(string) string) Finding {
 	return f
 }
 
-// mpi looks for the library, the compiler and the program that starts processes.
-func mpi(lookPath func(string) (string, error)) Finding {
-	f := library("MPI", mpiNames, mpiVersion, "", "for several machines: apt-get install openmpi-bin libopenmpi-dev")
+// The advices to install MPI, and to build with it.
+const (
+	installMPI = "for several machines: apt-get install openmpi-bin libopenmpi-dev, then make build"
+	buildMPI   = "for several machines: make build, which builds with the MPI of mpicc"
+)
+
+// mpi tells the MPI in this binary, whose version is "" where there is none, and looks for the compiler that builds one and
+// the program that starts processes.
+func mpi(built string, lookPath func(string) (string, error)) Finding {
+	f := Finding{What: "MPI", State: "in this binary: " + built}
+	if built == "" {
+		f = library("MPI", mpiNames, mpiVersion, "", installMPI)
+		f.State = "not in this binary; here: " + f.State
+		if f.Advice == "" {
+			f.Advice = buildMPI
+		}
+	}
 	for _, program := range []string{"mpicc", "mpiexec"} {
 		path, err := lookPath(program)
 		if err != nil {
 			path = "no " + program
-			f.Advice = "for several machines: apt-get install openmpi-bin libopenmpi-dev"
+			if program == "mpiexec" || built == "" {
+				f.Advice = installMPI
+			}
 		}
 		f.State += ", " + path
 	}

@@ -90,15 +90,36 @@ func TestSettingsOfThreadsAreShown(t *testing.T) {
 	}
 }
 
-func TestMPINeedsItsPrograms(t *testing.T) {
-	f := mpi(func(name string) (string, error) {
-		if name == "mpiexec" {
-			return "", errors.New("not in PATH")
+func TestMPIIsInTheBinaryOrIsNot(t *testing.T) {
+	all := func(name string) (string, error) { return "/opt/" + name, nil }
+	without := func(missing string) func(string) (string, error) {
+		return func(name string) (string, error) {
+			if name == missing {
+				return "", errors.New("not in PATH")
+			}
+			return all(name)
 		}
-		return "/opt/" + name, nil
-	})
-	if !strings.HasSuffix(f.State, ", /opt/mpicc, no mpiexec") || !strings.Contains(f.Advice, "apt-get install openmpi-bin libopenmpi-dev") {
-		t.Errorf("%+v", f)
+	}
+	library := library("MPI", mpiNames, mpiVersion, "", installMPI)
+	build := buildMPI
+	if library.Advice != "" {
+		build = installMPI // this machine has no MPI
+	}
+	for _, c := range []struct {
+		built    string
+		lookPath func(string) (string, error)
+		want     Finding
+	}{
+		{"Open MPI v4.1.4", all, Finding{State: "in this binary: Open MPI v4.1.4, /opt/mpicc, /opt/mpiexec"}},
+		{"Open MPI v4.1.4", without("mpicc"), Finding{State: "in this binary: Open MPI v4.1.4, no mpicc, /opt/mpiexec"}},
+		{"Open MPI v4.1.4", without("mpiexec"), Finding{State: "in this binary: Open MPI v4.1.4, /opt/mpicc, no mpiexec", Advice: installMPI}},
+		{"", all, Finding{State: "not in this binary; here: " + library.State + ", /opt/mpicc, /opt/mpiexec", Advice: build}},
+		{"", without("mpicc"), Finding{State: "not in this binary; here: " + library.State + ", no mpicc, /opt/mpiexec", Advice: installMPI}},
+	} {
+		c.want.What = "MPI"
+		if f := mpi(c.built, c.lookPath); f != c.want {
+			t.Errorf("%+v, want %+v", f, c.want)
+		}
 	}
 }
 
