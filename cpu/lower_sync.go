@@ -17,16 +17,16 @@ type cut struct {
 	run func(x graph.Exchange) error
 }
 
-// syncNorm is what a synchronized batch norm has in scratch memory, behind what its kernels need there.
-type syncNorm struct {
+// syncScratch is what a synchronized batch norm has in scratch memory, behind what its kernels need there.
+type syncScratch struct {
 	channels     int
 	share, means int // offsets
 }
 
 // syncNorm starts the arguments of a synchronized batch norm over x.
-func (l *lowering) syncNorm(o *graph.Op, x *graph.Tensor) (C.gt_syncnorm_call, syncNorm) {
+func (l *lowering) syncNorm(o *graph.Op, x *graph.Tensor) (C.gt_syncnorm_call, syncScratch) {
 	b, end := l.norm(o, x)
-	n := syncNorm{channels: x.Shape[1], share: end}
+	n := syncScratch{channels: x.Shape[1], share: end}
 	n.means = l.need(n.share, 2*8*n.channels)
 	l.need(n.means, 2*4*n.channels)
 	return C.gt_syncnorm_call{k: l.kernels, s: C.gt_syncnorm{b: b}}, n
@@ -34,7 +34,7 @@ func (l *lowering) syncNorm(o *graph.Op, x *graph.Tensor) (C.gt_syncnorm_call, s
 
 // emitCut appends two calls with a cut between them: first leaves this worker's share, and second needs what exchange makes
 // of it.
-func (l *lowering) emitCut(c *C.gt_syncnorm_call, n syncNorm, first, second *[0]byte, exchange func(s graph.Share, means []float32, x graph.Exchange) error) {
+func (l *lowering) emitCut(c *C.gt_syncnorm_call, n syncScratch, first, second *[0]byte, exchange func(s graph.Share, means []float32, x graph.Exchange) error) {
 	own := unsafe.Slice((*float64)(l.e.scratch.add(n.share)), 2*n.channels)
 	means := unsafe.Slice((*float32)(l.e.scratch.add(n.means)), 2*n.channels)
 	c.s.b.scratch = (*C.float)(l.e.scratch.at)
