@@ -11,9 +11,9 @@ import (
 
 const partials = 256 // partial sums of a column
 
-// smallest is the smallest step: below it 1/step would overflow. A column that needs a smaller one is sent as zeros and stays
+// smallest is the smallest step: below it 1/step would overflow, or half a step would not be exact. A column that needs a smaller one is sent as zeros and stays
 // in its residual.
-const smallest = 0x1p-126
+const smallest = 0x1p-125
 
 // stepOf is the step that is optimal for N = 2^bits levels, over the mean of |v|: sqrt(pi/2) times the step that is optimal for
 // a Gaussian of deviation 1.

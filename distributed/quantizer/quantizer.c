@@ -12,8 +12,8 @@ extern const gt_quantizer gt_quantizer_avx512, gt_quantizer_avx2;
 const gt_quantizer *gt_quantizer_for(int number) {
 #if defined(__x86_64__)
 	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-		__builtin_cpu_supports("avx512vl") && number-- == 0) return &gt_quantizer_avx512;
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") && number-- == 0) return &gt_quantizer_avx2;
+		__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2") && number-- == 0) return &gt_quantizer_avx512;
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") && number-- == 0) return &gt_quantizer_avx2;
 #endif
 	return NULL;
 }

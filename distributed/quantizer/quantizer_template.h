@@ -221,7 +221,7 @@ INLINE void level_values(const float *g, const float *r, float *next, uint8_t *w
 		q[j] = all_bits(-half); // the code 0
 		if (left <= 0) continue;
 		V v = add(load(g + j * W, left), load(r + j * W, left));
-		I k = most_int(all_bits(-half), to_int_down(least(all(half - 1), mul(v, inverse))));
+		I k = to_int_down(clip(mul(v, inverse), half));
 		q[j] = left < W ? keep(k, left, -half) : k;
 		store(next + j * W, sub(v, level(k, t, bits)), left);
 	}
@@ -230,7 +230,7 @@ INLINE void level_values(const float *g, const float *r, float *next, uint8_t *w
 
 INLINE int fit_levels(int rows, uint8_t *wire, int bits, float scale, gt_fit *f) {
 	float step = mean(f->sums[0], rows) * scale;
-	if (step < 0x1p-126f) step = 0;
+	if (step < 0x1p-125f) step = 0;
 	f->low = step, f->high = step > 0 ? 1 / step : 0;
 	memcpy(wire, &step, 4);
 	return finite((float)((1 << bits) - 1) / 2 * step);

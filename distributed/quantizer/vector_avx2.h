@@ -20,11 +20,16 @@ INLINE I all_bits(uint32_t x) { return _mm256_set1_epi32(x); }
 INLINE V add(V a, V b) { return _mm256_add_ps(a, b); }
 INLINE V sub(V a, V b) { return _mm256_sub_ps(a, b); }
 INLINE V mul(V a, V b) { return _mm256_mul_ps(a, b); }
-INLINE V least(V a, V b) { return _mm256_min_ps(a, b); }
-INLINE V most(V a, V b) { return _mm256_max_ps(a, b); }
 INLINE I bits_of(V a) { return _mm256_castps_si256(a); }
 INLINE V of_bits(I a) { return _mm256_castsi256_ps(a); }
 INLINE I to_int_down(V a) { return _mm256_cvtps_epi32(_mm256_floor_ps(a)); }
+
+// Clips to (-half, half), so that what is rounded down lies in [-half, half).
+INLINE V clip(V a, int half) {
+	V limit = all(half * 0x1.fffffep-1f);
+	return _mm256_max_ps(sub(all(0), limit), _mm256_min_ps(limit, a));
+}
+
 INLINE V to_float(I a) { return _mm256_cvtepi32_ps(a); }
 INLINE I and_bits(I a, I b) { return _mm256_and_si256(a, b); }
 INLINE I keep(I a, int n, int32_t otherwise) { return _mm256_blendv_epi8(all_bits(otherwise), a, first(n)); } // the first n
@@ -89,15 +94,15 @@ INLINE I get_codes(const uint8_t *wire, int bits) {
 	return and_bits(_mm256_srlv_epi32(all_bits(word), shifts), all_bits((1 << bits) - 1));
 }
 
-// What gives levels: all four of them, else the step.
-typedef V gt_levels;
+// What gives levels: all of them where they fit into a vector, else the step and its half.
+typedef struct { V table, step, half; } gt_levels;
 
 INLINE gt_levels levels(float step, int bits) {
-	if (bits > 2) return all(step);
 	V q = _mm256_setr_ps(0, 1, 2, 3, -4, -3, -2, -1); // by the low 3 bits of q
-	return mul(add(q, all(0.5f)), all(step));
+	return (gt_levels){bits > 2 ? q : mul(add(q, all(0.5f)), all(step)), all(step), all(step / 2)};
 }
 
+// (q + 1/2) step, rounded once either way: q + 1/2 and step / 2 are exact.
 INLINE V level(I q, gt_levels t, int bits) {
-	return bits > 2 ? mul(add(to_float(q), all(0.5f)), t) : _mm256_permutevar8x32_ps(t, q);
+	return bits > 2 ? _mm256_fmadd_ps(to_float(q), t.step, t.half) : _mm256_permutevar8x32_ps(t.table, q);
 }

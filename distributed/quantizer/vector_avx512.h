@@ -20,12 +20,14 @@ INLINE I all_bits(uint32_t x) { return _mm512_set1_epi32(x); }
 INLINE V add(V a, V b) { return _mm512_add_ps(a, b); }
 INLINE V sub(V a, V b) { return _mm512_sub_ps(a, b); }
 INLINE V mul(V a, V b) { return _mm512_mul_ps(a, b); }
-INLINE V least(V a, V b) { return _mm512_min_ps(a, b); }
-INLINE V most(V a, V b) { return _mm512_max_ps(a, b); }
 INLINE V magnitude(V a) { return _mm512_abs_ps(a); }
 INLINE I bits_of(V a) { return _mm512_castps_si512(a); }
 INLINE V of_bits(I a) { return _mm512_castsi512_ps(a); }
 INLINE I to_int_down(V a) { return _mm512_cvt_roundps_epi32(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+
+// Clips to (-half, half), so that what is rounded down lies in [-half, half).
+INLINE V clip(V a, int half) { return _mm512_range_ps(a, all(half * 0x1.fffffep-1f), 2); }
+
 INLINE V to_float(I a) { return _mm512_cvtepi32_ps(a); }
 INLINE I and_bits(I a, I b) { return _mm512_and_si512(a, b); }
 INLINE I keep(I a, int n, int32_t otherwise) { return _mm512_mask_mov_epi32(all_bits(otherwise), first(n), a); } // the first n
@@ -89,15 +91,15 @@ INLINE I get_codes(const uint8_t *wire, int bits) {
 	return and_bits(_mm512_srlv_epi32(all_bits(word), shifts), all_bits(3));
 }
 
-// What gives levels: all of them where they fit into a vector, else the step.
-typedef V gt_levels;
+// What gives levels: all of them where they fit into a vector, else the step and its half.
+typedef struct { V table, step, half; } gt_levels;
 
 INLINE gt_levels levels(float step, int bits) {
-	if (bits == 8) return all(step);
 	V q = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1); // by the low 4 bits of q
-	return mul(add(q, all(0.5f)), all(step));
+	return (gt_levels){bits == 8 ? q : mul(add(q, all(0.5f)), all(step)), all(step), all(step / 2)};
 }
 
+// (q + 1/2) step, rounded once either way: q + 1/2 and step / 2 are exact.
 INLINE V level(I q, gt_levels t, int bits) {
-	return bits == 8 ? mul(add(to_float(q), all(0.5f)), t) : _mm512_permutexvar_ps(q, t);
+	return bits == 8 ? _mm512_fmadd_ps(to_float(q), t.step, t.half) : _mm512_permutexvar_ps(q, t.table);
 }
