@@ -124,7 +124,7 @@ func (r Run) Do(t testing.TB) Result {
 	ctx, cancel := context.WithTimeout(context.Background(), r.Limit)
 	defer cancel()
 	var out bytes.Buffer
-	c := exec.CommandContext(ctx, "mpiexec", append(arguments(), "-n", strconv.Itoa(r.Processes), binary)...)
+	c := exec.CommandContext(ctx, "mpiexec", append(Arguments(), "-n", strconv.Itoa(r.Processes), binary)...)
 	token := fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())
 	c.Env = append(append(os.Environ(), r.Env...), scenarioVar+"="+r.Scenario, workersVar+"="+strconv.Itoa(r.Workers),
 		timeoutVar+"="+r.Timeout.String(), tokenVar+"="+token)
@@ -144,7 +144,7 @@ func (r Run) Do(t testing.TB) Result {
 		t.Errorf("the job has not ended within %v (%v)", r.Limit, err)
 	}
 	for range 40 { // mpiexec may be gone a moment before its last process
-		if result.Left = running(tokenVar + "=" + token); len(result.Left) == 0 {
+		if result.Left = Running(tokenVar + "=" + token); len(result.Left) == 0 {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -165,8 +165,8 @@ func (r Run) Succeed(t testing.TB) Result {
 	return result
 }
 
-// arguments lets Open MPI start more processes than there are cores, as root too; others need no word.
-func arguments() []string {
+// Arguments of mpiexec let Open MPI start more processes than there are cores, as root too; others need no word.
+func Arguments() []string {
 	version, _ := exec.Command("mpiexec", "--version").CombinedOutput()
 	if bytes.Contains(version, []byte("OpenRTE")) || bytes.Contains(version, []byte("Open MPI")) {
 		return []string{"--allow-run-as-root", "--oversubscribe", "--bind-to", "none"}
@@ -174,8 +174,8 @@ func arguments() []string {
 	return nil
 }
 
-// running finds the processes of this machine that have a setting in their environment, apart from mpiexec.
-func running(setting string) []int {
+// Running finds the processes of this machine that have a setting, NAME=value, in their environment, mpiexec itself among them.
+func Running(setting string) []int {
 	var pids []int
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
