@@ -44,7 +44,7 @@ var awkward = []struct {
 	{"one outlier", func(r *rand.Rand, i int) float32 {
 		return float32(r.NormFloat64()) + float32(1e20*float64(1-min(i, 1)))
 	}},
-	{"of all scales", func(r *rand.Rand, i int) float32 { return float32(r.NormFloat64() * math.Exp(30*r.NormFloat64())) }},
+	{"of all scales", func(r *rand.Rand, i int) float32 { return float32(r.NormFloat64() * math.Exp(10*r.NormFloat64())) }},
 	{"on the levels' edges", func(r *rand.Rand, i int) float32 { return float32(r.IntN(9) - 4) }},
 	{"constant", func(r *rand.Rand, i int) float32 { return 0.1 }},
 	{"sparse", func(r *rand.Rand, i int) float32 { return float32(r.NormFloat64()) * float32(1-min(r.IntN(20), 1)) }},
