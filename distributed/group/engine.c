@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 static MPI_Comm comm = MPI_COMM_NULL; // a process can join but once
+static MPI_Comm roll = MPI_COMM_NULL; // for roll calls
 
 int gotrain_mpi_version(char *text, int length) {
 	char all[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -76,6 +77,8 @@ int gotrain_mpi_init(struct gotrain_mpi *m) {
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	if (failed(m, "MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &comm))) return 1;
 	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	if (failed(m, "MPI_Comm_dup", MPI_Comm_dup(comm, &roll))) return 1;
+	MPI_Comm_set_errhandler(roll, MPI_ERRORS_RETURN);
 	MPI_Comm_rank(comm, &m->rank);
 	MPI_Comm_size(comm, &m->size);
 	MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &limit, &found);
@@ -92,14 +95,17 @@ int gotrain_mpi_init(struct gotrain_mpi *m) {
 	memset(own, 0, sizeof own);
 	snprintf(own, sizeof own, "%.*s", i, name);
 	m->names = calloc(m->size, MPI_NAME);
-	if (!m->names) abort();
+	m->present = calloc(m->size, 1);
+	if (!m->names || !m->present) abort();
 	return failed(m, "MPI_Allgather", MPI_Allgather(own, MPI_NAME, MPI_CHAR, m->names, MPI_NAME, MPI_CHAR, comm));
 }
 
 int gotrain_mpi_finalize(struct gotrain_mpi *m) {
+	if (roll != MPI_COMM_NULL) MPI_Comm_free(&roll);
 	if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
 	if (failed(m, "MPI_Finalize", MPI_Finalize())) return 1;
 	free(m->names);
+	free(m->present);
 	free(m->requests);
 	free(m->statuses);
 	free(m->done);
@@ -122,6 +128,29 @@ int gotrain_mpi_post(struct gotrain_mpi *m, int slot, void *buffer, int bytes, i
 	return failed(m, "MPI_Irecv", MPI_Irecv(buffer, bytes, MPI_BYTE, peer, tag, comm, r));
 }
 
+void gotrain_mpi_announce(struct gotrain_mpi *m) {
+	static char here = 1;
+	MPI_Request r;
+	int p;
+	if (m->announced) return;
+	m->announced = 1;
+	for (p = 0; p < m->size; p++) // who is lost does not take it: nobody waits for these
+		if (p != m->rank && MPI_Isend(&here, 1, MPI_BYTE, p, 0, roll, &r) == MPI_SUCCESS) MPI_Request_free(&r);
+}
+
+// Notes who has answered a roll call, and answers.
+static int hear(struct gotrain_mpi *m) {
+	int there = 0;
+	char here;
+	MPI_Status s;
+	while (MPI_Iprobe(MPI_ANY_SOURCE, 0, roll, &there, &s) == MPI_SUCCESS && there) {
+		if (MPI_Recv(&here, 1, MPI_BYTE, s.MPI_SOURCE, 0, roll, &s) != MPI_SUCCESS) break;
+		m->present[s.MPI_SOURCE] = m->heard = 1;
+		gotrain_mpi_announce(m);
+	}
+	return m->heard;
+}
+
 static int64_t now(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
@@ -139,8 +168,8 @@ static int asleep(struct gotrain_mpi *m, int64_t time) {
 
 int gotrain_mpi_wait(struct gotrain_mpi *m, int outstanding) {
 	const int64_t shortest = 20000, longest = 1000000;
-	int64_t start = now(), nap;
-	int rc, done, i;
+	int64_t start = now(), heard = start, nap;
+	int rc, class, done, i;
 	if (outstanding == 0) {
 		while (!asleep(m, -1)) {}
 		return 0;
@@ -149,15 +178,20 @@ int gotrain_mpi_wait(struct gotrain_mpi *m, int outstanding) {
 		// One call moves messages on, and the next sees that they are done.
 		for (i = 0; i < 2; i++) {
 			rc = MPI_Testsome(m->slots, m->requests, &done, m->done, m->statuses);
-			if (rc != MPI_SUCCESS && rc != MPI_ERR_IN_STATUS) {
+			MPI_Error_class(rc, &class);
+			if (class != MPI_SUCCESS && class != MPI_ERR_IN_STATUS) {
 				failed(m, "MPI_Testsome", rc);
 				return -1;
 			}
 			if (done != MPI_UNDEFINED && done > 0) {
-				if (rc == MPI_SUCCESS) // else MPI has set these
+				if (class == MPI_SUCCESS) // else MPI has set these
 					for (i = 0; i < done; i++) ((MPI_Status *)m->statuses)[i].MPI_ERROR = MPI_SUCCESS;
 				return done;
 			}
+		}
+		if (now() - heard > 10 * longest) {
+			heard = now();
+			if (hear(m)) return 0;
 		}
 		// The cores are for computing: a nap lengthens the wait by an eighth at most.
 		nap = (now() - start) / 8;

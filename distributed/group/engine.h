@@ -15,6 +15,9 @@ struct gotrain_mpi {
 	void *requests;        // MPI_Request[slots]
 	void *statuses;        // MPI_Status[slots]
 	int *done;             // the slots that gotrain_mpi_wait has found done
+	char *present;         // by process: has answered a roll call
+	int heard;             // somebody has, since this was set to 0
+	int announced;         // this process has
 	char error[512];       // of the function that returned non-zero
 };
 
@@ -28,8 +31,12 @@ void gotrain_mpi_abort(void);
 int gotrain_mpi_post(struct gotrain_mpi *m, int slot, void *buffer, int bytes, int peer, int tag, int send);
 void gotrain_mpi_grow(struct gotrain_mpi *m, int slots);
 
-// Waits until messages are done, and returns how many, or 0 when it is woken, or -1. Without outstanding ones it only waits to
-// be woken.
+// Calls the roll, unless that has been done: tells all other processes that this one is there. Each that waits for messages
+// answers in the same way.
+void gotrain_mpi_announce(struct gotrain_mpi *m);
+
+// Waits until messages are done, and returns how many, or 0 when it is woken or has heard of somebody, or -1. Without
+// outstanding ones it only waits to be woken.
 int gotrain_mpi_wait(struct gotrain_mpi *m, int outstanding);
 
 // Ends the wait under way, or the next one. Any thread may call it.

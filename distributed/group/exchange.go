@@ -149,6 +149,9 @@ func (m *member) wait(b *board, o *op) error {
 			if lost == nil {
 				// Where this process was stopped, its messages have come, but nobody has looked.
 				lost = h.lost(o, nil, nil)
+				if h.remote != nil {
+					h.remote.call()
+				}
 				o.timer.Reset(grace)
 				continue
 			}
@@ -156,7 +159,12 @@ func (m *member) wait(b *board, o *op) error {
 			if len(missing) == 0 {
 				continue // the last message has come with the alarm
 			}
-			lost.miss(missing, h.hosts)
+			if other, ok := h.waiting(h.absent); ok {
+				other.After -= grace // as it was at the alarm
+				lost = other
+			} else {
+				lost.miss(missing, h.hosts) // they are there, and too slow
+			}
 			h.fail(lost)
 			m.withdraw(b, o)
 			return h.cause
@@ -164,8 +172,8 @@ func (m *member) wait(b *board, o *op) error {
 	}
 }
 
-// grace is how much longer than the time limit an exchange waits before it blames others.
-const grace = 100 * time.Millisecond
+// grace is how much longer than the time limit an exchange waits before it blames others: for them to answer a roll call.
+const grace = 300 * time.Millisecond
 
 // withdraw takes back the messages of a failed exchange, and waits for those that are being copied.
 func (m *member) withdraw(b *board, o *op) {

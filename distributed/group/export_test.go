@@ -2,7 +2,7 @@ package group
 
 // Waits tells whether an exchange of this process is under way.
 func Waits(m Member) bool {
-	_, ok := m.(*member).hub.waiting()
+	_, ok := m.(*member).hub.waiting(func(workers []int) []int { return workers })
 	return ok
 }
 

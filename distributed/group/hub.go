@@ -2,6 +2,7 @@ package group
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,9 @@ type remote interface {
 	check(tag Tag) error // whether the exchange can be told from others
 	post(o *op)          // starts o's messages; each is finished once
 	stop() bool          // returns when nobody touches the memory of messages any more; false: it may still be touched
+
+	call()                    // the roll: asks all processes to answer
+	present(process int) bool // whether it has answered, as all do that wait for messages themselves
 }
 
 // place is what tells exchanges apart that are under way at one time.
@@ -139,8 +143,8 @@ func (h *hub) failed() error {
 	}
 }
 
-// waiting tells of the exchange that has waited longest.
-func (h *hub) waiting() (longest *LostError, ok bool) {
+// waiting tells of the exchange that has waited longest, of those that wait for anybody who is missed.
+func (h *hub) waiting(missed func(workers []int) []int) (longest *LostError, ok bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for _, b := range h.boards {
@@ -150,13 +154,18 @@ func (h *hub) waiting() (longest *LostError, ok bool) {
 			if !o.busy.Load() {
 				continue
 			}
-			if missing := o.missing(); len(missing) > 0 && (!ok || time.Since(o.since) > longest.After) {
+			if missing := missed(o.missing()); len(missing) > 0 && (!ok || time.Since(o.since) > longest.After) {
 				longest, ok = h.lost(o, missing, nil), true
 			}
 		}
 		b.mu.Unlock()
 	}
 	return longest, ok
+}
+
+// absent are those of some workers whose processes have not answered a roll call. The others wait too, and are not to blame.
+func (h *hub) absent(workers []int) []int {
+	return slices.DeleteFunc(slices.Clone(workers), func(w int) bool { return h.remote != nil && h.remote.present(w/h.local) })
 }
 
 // lost tells of an exchange that waits for others; the caller knows that tag and since do not change.

@@ -58,8 +58,11 @@ func launched(getenv func(string) string) (rank, size int, ok bool) {
 // MPI is given a thread of its own, which alone calls it: Join may be called from any goroutine.
 func Join(workers int, timeout time.Duration) (*Job, error) {
 	if !Built {
-		return nil, errors.New("this binary is built without MPI, and mpiexec has started it: install MPI with its headers " +
-			"(apt-get install openmpi-bin libopenmpi-dev), and build again (make build)")
+		is := "this binary is built without MPI"
+		if _, _, ok := Launched(); ok {
+			is += ", and mpiexec has started it"
+		}
+		return nil, errors.New(is + ": install MPI with its headers (apt-get install openmpi-bin libopenmpi-dev), and build again (make build)")
 	}
 	// Refuse before MPI is started, if the number of processes is known: a process that has started it may not just leave.
 	if _, size, ok := Launched(); ok && size > 0 {
@@ -111,20 +114,33 @@ func (j *Job) Hosts() int { return j.hosts }
 // LocalSize is the number of processes on this host.
 func (j *Job) LocalSize() int { return j.onHost }
 
-// Waiting says which workers this process waits for at this moment, in which step and bucket, where it does: an exchange that
-// runs as it should is told of too. It is meant for a process that is told to end, which mpiexec does when another one dies.
+// Waiting says which workers this process waits for, in which step and bucket, where they do not answer. It takes a moment,
+// and is meant for a process that is told to end, which mpiexec does when another one dies. Of several processes that wait,
+// the first alone has something to say; none has after a failure, which has been told.
 func (j *Job) Waiting() (string, bool) {
-	e, ok := j.hub.waiting()
-	if !ok {
+	j.hub.remote.call()
+	time.Sleep(grace)
+	e, ok := j.hub.waiting(j.hub.absent)
+	if !ok || !j.First() || j.hub.failed() != nil {
 		return "", false
 	}
 	return e.waiting(), true
 }
 
+// First says whether this process is the first of those that have answered when somebody was missed: the one to tell of it.
+func (j *Job) First() bool {
+	for p := range j.rank {
+		if j.hub.remote.present(p) {
+			return false
+		}
+	}
+	return true
+}
+
 // Close leaves the job after success; all processes call it, and it waits for them. Exchanges fail from now on.
 func (j *Job) Close() error {
-	if e, ok := j.hub.waiting(); ok {
-		return fmt.Errorf("leaving the MPI job while an exchange is under way: %s", e.waiting())
+	if e, ok := j.hub.waiting(func(workers []int) []int { return workers }); ok {
+		return fmt.Errorf("leaving the MPI job while an exchange is under way: worker %d, %v", e.Rank, e.Tag)
 	}
 	if cause := j.hub.failed(); cause != nil {
 		return fmt.Errorf("leaving the MPI job after a failure: %w", cause)

@@ -17,6 +17,8 @@ type LostError struct {
 	Cause   error // what the transport says; nil where the time limit ran out
 }
 
+const continues = "the same command continues the run from its last checkpoint"
+
 func (e *LostError) Error() string {
 	is := "is"
 	if len(e.Missing) > 1 {
@@ -26,8 +28,8 @@ func (e *LostError) Error() string {
 	if e.Cause != nil {
 		why = fmt.Sprintf("dead or cut off (%v)", e.Cause)
 	}
-	return fmt.Sprintf("worker %d waited %s in %v, for %s, which %s %s; the same command continues the run from its last checkpoint",
-		e.Rank, seconds(e.After), e.Tag, e.missing(), is, why)
+	return fmt.Sprintf("worker %d waited %s in %v, for %s, which %s %s; %s",
+		e.Rank, seconds(e.After), e.Tag, e.missing(), is, why, continues)
 }
 
 // miss sets who is missing, and their hosts; hosts has those of all workers, or is nil.
@@ -44,7 +46,8 @@ func (e *LostError) Unwrap() error { return e.Cause }
 
 // waiting says the same of an exchange that still waits.
 func (e *LostError) waiting() string {
-	return fmt.Sprintf("worker %d has waited %s in %v, for %s", e.Rank, seconds(e.After), e.Tag, e.missing())
+	return fmt.Sprintf("worker %d has waited %s in %v, for %s, which %s not answer; %s",
+		e.Rank, seconds(e.After), e.Tag, e.missing(), map[bool]string{true: "do", false: "does"}[len(e.Missing) > 1], continues)
 }
 
 // missing lists workers: "worker 2", "workers 1 (host a), 2 (host a) and 5 (host b)".

@@ -41,12 +41,14 @@ type engine struct {
 	hub *hub
 
 	mu     sync.Mutex
-	queue  []*op // to post
-	order  order // what the goroutine is to do next, beside
-	exited error // of finalize; set before stopped is closed
+	queue  []*op  // to post
+	order  order  // what the goroutine is to do next, beside
+	roll   bool   // the goroutine is to call the roll
+	here   []bool // by process: has answered a roll call
+	exited error  // of finalize; set before stopped is closed
 
 	stopped chan struct{} // closed when messages are not touched any more
-	end     chan struct{} // closed when the process is to end
+	end     chan struct{} // receives when the process is to end
 }
 
 type order uint8
@@ -59,7 +61,7 @@ const (
 
 // join starts MPI on the engine's thread.
 func join(workers int, timeout time.Duration) (*Job, error) {
-	e := &engine{c: (*C.struct_gotrain_mpi)(C.calloc(1, C.sizeof_struct_gotrain_mpi)), stopped: make(chan struct{}), end: make(chan struct{})}
+	e := &engine{c: (*C.struct_gotrain_mpi)(C.calloc(1, C.sizeof_struct_gotrain_mpi)), stopped: make(chan struct{}), end: make(chan struct{}, 1)}
 	joined := make(chan error, 1)
 	go e.run(workers, timeout, joined)
 	limit := max(timeout, time.Minute) // other hosts may still be starting
@@ -82,6 +84,8 @@ func (e *engine) run(workers int, timeout time.Duration, joined chan<- error) {
 		return
 	}
 	size := int(e.c.size)
+	e.here = make([]bool, size)
+	e.here[e.c.rank] = true
 	local := max(1, workers/size) // Join refuses a remainder
 	e.hub = newHub(workers, int(e.c.rank)*local, local, timeout)
 	e.hub.remote = e
@@ -101,6 +105,7 @@ func (e *engine) run(workers int, timeout time.Duration, joined chan<- error) {
 	close(e.stopped)
 	<-e.end
 	C.gotrain_mpi_abort()
+	runtime.KeepAlive(e) // and all memory that MPI has the address of
 }
 
 func (e *engine) error() error { return errors.New(C.GoString(&e.c.error[0])) }
@@ -116,10 +121,14 @@ func (e *engine) carry() order {
 	for {
 		e.mu.Lock()
 		queue, e.queue = e.queue, queue[:0]
-		next := e.order
+		next, roll := e.order, e.roll
+		e.roll = false
 		e.mu.Unlock()
 		if next == halt || next == finalize && active+len(queue) == 0 {
 			return next
+		}
+		if roll {
+			C.gotrain_mpi_announce(e.c)
 		}
 		for _, o := range queue {
 			for i := range o.messages {
@@ -146,6 +155,7 @@ func (e *engine) carry() order {
 			e.hub.fail(e.error())
 			continue // the exchanges under way will order a halt
 		}
+		e.hear()
 		for i, slot := range unsafe.Slice(e.c.done, n) {
 			e.finish(slots[slot], i)
 			slots[slot] = nil
@@ -202,6 +212,32 @@ func (e *engine) check(tag Tag) error {
 	return nil
 }
 
+// hear takes over who has answered a roll call.
+func (e *engine) hear() {
+	if e.c.heard == 0 {
+		return
+	}
+	e.c.heard = 0
+	e.mu.Lock()
+	for p, there := range unsafe.Slice(e.c.present, len(e.here)) {
+		e.here[p] = e.here[p] || there != 0
+	}
+	e.mu.Unlock()
+}
+
+func (e *engine) call() {
+	e.mu.Lock()
+	e.roll = true
+	e.mu.Unlock()
+	C.gotrain_mpi_wake(e.c)
+}
+
+func (e *engine) present(process int) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.here[process]
+}
+
 func (e *engine) post(o *op) {
 	e.mu.Lock()
 	e.queue = append(e.queue, o)
@@ -240,6 +276,9 @@ func (e *engine) finalize(limit time.Duration) error {
 
 func (e *engine) abort() {
 	e.stop()
-	close(e.end)
+	select {
+	case e.end <- struct{}{}:
+	default:
+	}
 	select {} // MPI ends the process, or the caller's watchdog does
 }

@@ -306,10 +306,15 @@ func TestABinaryWithoutMPIRefusesToJoin(t *testing.T) {
 	if Built {
 		t.Skip("built with MPI")
 	}
-	const want = "this binary is built without MPI, and mpiexec has started it: install MPI with its headers " +
-		"(apt-get install openmpi-bin libopenmpi-dev), and build again (make build)"
-	if _, err := Join(4, time.Second); err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
+	const remedy = ": install MPI with its headers (apt-get install openmpi-bin libopenmpi-dev), and build again (make build)"
+	for _, c := range []struct{ variable, want string }{
+		{"GOTRAIN_NOTHING", "this binary is built without MPI" + remedy},
+		{"PMI_RANK", "this binary is built without MPI, and mpiexec has started it" + remedy},
+	} {
+		t.Setenv(c.variable, "0")
+		if _, err := Join(4, time.Second); err == nil || err.Error() != c.want {
+			t.Errorf("%v, want %s", err, c.want)
+		}
 	}
 	if Version() != "" {
 		t.Errorf("version %q", Version())
@@ -319,7 +324,7 @@ func TestABinaryWithoutMPIRefusesToJoin(t *testing.T) {
 // sizes of messages that benchmarks send.
 var sizes = []int{64, 4 << 10, 64 << 10, 1 << 20, 4 << 20}
 
-// bench measures exchanges for a time each, and prints seconds and bytes of one, from worker 0's side.
+// bench measures exchanges for a time each, and prints the time of one, and the CPU time that it takes worker 0's process.
 func bench(j *Job) error {
 	return errors.Join(together(j.Members(), func(m Member) error {
 		n := m.Size()
@@ -331,7 +336,7 @@ func bench(j *Job) error {
 				}
 			}
 			count := 0
-			start := time.Now()
+			start, before := time.Now(), cpuTime()
 			for goOn := []byte{1}; goOn[0] == 1; {
 				for range 10 {
 					if err := m.Exchange(Tag{Step: int64(count)}, send, recv); err != nil {
@@ -347,11 +352,18 @@ func bench(j *Job) error {
 				}
 			}
 			if m.Rank() == 0 {
-				fmt.Printf("result %d %d\n", i, time.Since(start).Nanoseconds()/int64(count))
+				fmt.Printf("result %d %d %d\n", i, time.Since(start).Nanoseconds()/int64(count), int64(cpuTime()-before)/int64(count))
 			}
 		}
 		return nil
 	})...)
+}
+
+// cpuTime is what this process has used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func BenchmarkMPI(b *testing.B) {
@@ -359,12 +371,13 @@ func BenchmarkMPI(b *testing.B) {
 		out := grouptest.Run{Scenario: "bench", Processes: processes, Workers: processes, Timeout: time.Minute}.Succeed(b).Output
 		for _, line := range strings.Split(out, "\n") {
 			var i int
-			var ns float64
-			if n, _ := fmt.Sscanf(line, "result %d %g", &i, &ns); n != 2 {
+			var ns, cpu float64
+			if n, _ := fmt.Sscanf(line, "result %d %g %g", &i, &ns, &cpu); n != 3 {
 				continue
 			}
 			b.Run(fmt.Sprintf("%d workers/%d bytes", processes, sizes[i]), func(b *testing.B) {
 				b.ReportMetric(ns, "ns/op")
+				b.ReportMetric(cpu, "cpu-ns/op") // of one process
 				b.ReportMetric(float64(processes*(processes-1)*sizes[i])/ns*1e3, "MB/s")
 			})
 		}
