@@ -15,14 +15,14 @@ works() {
 		$cc ${CGO_CFLAGS:-} $1 -x c - -o /dev/null ${CGO_LDFLAGS:-} $2 2>/dev/null
 }
 
-# What is left of a compiler's command line.
-without_compiler() { sed 's/^[^ ]* *//'; }
+# The words of a compiler's command line that begin with one of some letters.
+words() { tr ' ' '\n' | grep "^-[$1]" | tr '\n' ' '; }
 
 found=
 if [ "${MPI:-}" != off ] && command -v "$mpicc" >/dev/null; then
 	if compile=$($mpicc --showme:compile 2>/dev/null) && link=$($mpicc --showme:link 2>/dev/null) && works "$compile" "$link"; then
 		found=yes
-	elif compile=$($mpicc -compile-info 2>/dev/null | without_compiler) && link=$($mpicc -link-info 2>/dev/null | without_compiler) &&
+	elif compile=$($mpicc -compile-info 2>/dev/null | words ID) && link=$($mpicc -link-info 2>/dev/null | words LlW) &&
 		works "$compile" "$link"; then
 		found=yes
 	else

@@ -10,7 +10,7 @@ import (
 // An mpicc that is asked for its flags, in three ways; and compilers that take the right ones, or none.
 const (
 	openMPI = `case $1 in --showme:compile) echo -I/mpi;; --showme:link) echo "-L/mpi -lmpi";; *) exit 1;; esac`
-	mpich   = `case $1 in -compile-info) echo "gcc -Wl,-O1 -I/mpi";; -link-info) echo "gcc -L/mpi -lmpi";; *) exit 1;; esac`
+	mpich   = `case $1 in -compile-info) echo "gcc -Wl,-O1 -I/mpi -L/mpi -lmpi";; -link-info) echo "gcc -Wl,-O1 -I/mpi -L/mpi -lmpi";; *) exit 1;; esac`
 	takes   = `cat >/dev/null; case "$*" in *-I/mpi*-L/mpi*-lmpi*) exit 0;; *) exit 1;; esac`
 	refuses = `cat >/dev/null; exit 1`
 )
@@ -24,7 +24,7 @@ func TestAGoCommandIsTold(t *testing.T) {
 		want     string
 	}{
 		{"Open MPI", map[string]string{"mpicc": openMPI, "gcc": takes}, nil, "compile -g -O2 -I/mpi link -g -O2 -Wl,--as-needed -L/mpi -lmpi go  -tags=mpi\n"},
-		{"MPICH", map[string]string{"mpicc": mpich, "gcc": takes}, nil, "compile -g -O2 -Wl,-O1 -I/mpi link -g -O2 -Wl,--as-needed -L/mpi -lmpi go  -tags=mpi\n"},
+		{"MPICH", map[string]string{"mpicc": mpich, "gcc": takes}, nil, "compile -g -O2 -I/mpi  link -g -O2 -Wl,--as-needed -Wl,-O1 -L/mpi -lmpi  go  -tags=mpi\n"},
 		{"another mpicc and the user's flags", map[string]string{"my": openMPI, "cc": takes},
 			[]string{"MPICC=my", "CC=cc", "CGO_CFLAGS=-O3", "CGO_LDFLAGS=-L/x", "GOFLAGS=-v"},
 			"compile -O3 -I/mpi link -L/x -Wl,--as-needed -L/mpi -lmpi go -v -tags=mpi\n"},
@@ -40,7 +40,7 @@ func TestAGoCommandIsTold(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, name := range []string{"sh", "cat", "sed"} {
+			for _, name := range []string{"sh", "cat", "tr", "grep"} {
 				path, err := exec.LookPath(name)
 				if err != nil {
 					t.Fatal(err)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		"bench": bench, "close": closes, "mistake": mistake,
 		"kill":  lose(func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }),
 		"stop":  lose(func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }),
-		"leave": lose(func() { os.Exit(0) }),
+		"leave": lose(func() { os.Exit(3) }),
 		"cause": cause,
 		"fault": fault,
 	})
@@ -167,7 +167,7 @@ func TestALostProcessEndsTheJob(t *testing.T) {
 		timeout  time.Duration
 		limit    time.Duration
 	}{
-		// mpiexec sees the death, and tells the others to end.
+		// mpiexec sees the death, and tells the others to end. (MPICH's does not tell them: it kills.)
 		{"kill", []string{"in step 5, bucket 3, sending gradients, for worker 2 (host "}, 20 * time.Second, 8 * time.Second},
 		{"leave", []string{"in step 5, bucket 3, sending gradients, for worker 2 (host ", "for workers 1 (host "}, 2 * time.Second, 10 * time.Second},
 		// Only the time limit sees it.
@@ -178,10 +178,10 @@ func TestALostProcessEndsTheJob(t *testing.T) {
 			if r.Status == 0 || r.Took > c.limit || len(r.Left) > 0 {
 				t.Errorf("status %d after %v, processes left %v", r.Status, r.Took, r.Left)
 			}
-			if !slices.ContainsFunc(c.want, func(s string) bool { return strings.Contains(r.Output, s) }) {
+			killed := c.scenario != "stop" && !strings.HasPrefix(Version(), "Open MPI")
+			if !killed && !slices.ContainsFunc(c.want, func(s string) bool { return strings.Contains(r.Output, s) }) {
 				t.Errorf("want one of %q, got\n%s", c.want, r.Output)
 			}
-			t.Logf("took %v:\n%s", r.Took, r.Output)
 		})
 	}
 }
