@@ -287,8 +287,7 @@ func (r *run) finish(err error) error {
 func (r *run) close(err error) {
 	alone := err != nil && !errors.Is(err, ErrInterrupted) && !Told(err) && !errors.As(err, new(*sharedError))
 	if r.team != nil && r.team.job != nil && alone {
-		fmt.Fprintln(r.Settings.Log, "gotrain:", err)
-		r.team.fail(err)
+		r.team.fail(r.Settings.Log, err)
 	}
 	for _, w := range r.workers {
 		w.close()

@@ -52,7 +52,7 @@ func (t *team) tellWaiting(ctx context.Context, w io.Writer) (stop func() bool) 
 		if t.job == nil || !errors.Is(context.Cause(ctx), ErrTerminated) {
 			return
 		}
-		time.Sleep(300 * time.Millisecond) // an exchange that runs as it should is over by then
+		time.Sleep(200 * time.Millisecond) // an exchange that runs as it should is over by then
 		if waiting, ok := t.job.Waiting(); ok {
 			fmt.Fprintln(w, "gotrain:", waiting)
 		}
@@ -307,11 +307,14 @@ func (t *team) close() error {
 	return t.job.Close()
 }
 
-// fail ends the other processes too.
-func (t *team) fail(err error) {
-	if t.job != nil {
-		t.job.Fail(err)
+// fail says why, and ends all processes, this one too. Of a lost worker the first of those that have missed it tells, while
+// the others wait to be ended with it.
+func (t *team) fail(w io.Writer, err error) {
+	if errors.As(err, new(*group.LostError)) && !t.job.First() {
+		time.Sleep(2 * time.Second)
 	}
+	fmt.Fprintln(w, "gotrain:", err)
+	t.job.Fail(err)
 }
 
 // raw sees values as bytes, and unraw bytes as values: processes of one job run on machines of one kind.

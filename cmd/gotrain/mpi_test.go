@@ -154,4 +154,3 @@ func TestProcessesAndWorkersInThemTrainTheSameModel(t *testing.T) {
 		})
 	}
 }
-
