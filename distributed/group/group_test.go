@@ -206,7 +206,7 @@ func TestALostWorkerIsNamed(t *testing.T) {
 		if m.Rank() == 2 {
 			return nil
 		}
-		return exchangeContent(m, tag, 1)
+		return Barrier(m, tag) // in which all wait for all
 	})
 	if d := time.Since(start); d > 2*time.Second {
 		t.Errorf("it took %v", d)

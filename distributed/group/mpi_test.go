@@ -151,7 +151,7 @@ func lose(how func()) grouptest.Scenario {
 				if step == 5 && m.Rank() == 2 {
 					how()
 				}
-				if err := exchangeContent(m, Tag{Scatter, int64(step), 3}, 1); err != nil {
+				if err := Barrier(m, Tag{Scatter, int64(step), 3}); err != nil { // in which all wait for all
 					return err
 				}
 			}
