@@ -136,6 +136,7 @@ func (m *member) wait(b *board, o *op) error {
 	}
 	o.timer.Reset(h.timeout)
 	var lost *LostError
+	slept := false
 	for {
 		select {
 		case <-o.done:
@@ -146,6 +147,11 @@ func (m *member) wait(b *board, o *op) error {
 			m.withdraw(b, o)
 			return h.cause
 		case <-o.timer.C:
+			if late := time.Since(o.since) - h.timeout; lost == nil && !slept && late > grace/3 {
+				slept = true // this process itself was stopped, for a while
+				o.timer.Reset(min(h.timeout, rest))
+				continue
+			}
 			if lost == nil {
 				// Where this process was stopped, its messages have come, but nobody has looked.
 				lost = h.lost(o, nil, nil)
@@ -174,6 +180,10 @@ func (m *member) wait(b *board, o *op) error {
 
 // grace is how much longer than the time limit an exchange waits before it blames others: for them to answer a roll call.
 const grace = 300 * time.Millisecond
+
+// rest is how much longer an exchange waits whose own process was stopped: the others may have been stopped with it, or may
+// be about to end it.
+const rest = 2 * time.Second
 
 // withdraw takes back the messages of a failed exchange, and waits for those that are being copied.
 func (m *member) withdraw(b *board, o *op) {
