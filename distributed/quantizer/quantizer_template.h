@@ -2,7 +2,7 @@
 // the compiler's target, defines ISA and includes the vectors.
 //
 // A column is read twice, for its scale and for its codes, and lies in the first cache the second time: v is computed anew
-// rather than stored. What is to agree with the definition must not be fused: cgo compiles it as standard C (-std=c11), which
+// rather than stored. What limits short columns and few bits is arithmetic, not memory. What is to agree with the definition must not be fused: cgo compiles it as standard C (-std=c11), which
 // fuses nothing.
 
 #include <stddef.h>
@@ -32,6 +32,10 @@ INLINE int piece(const gt_message *m, gt_column c) {
 	return words + (m->bits == 1 ? 8 : m->bits < 16 ? 4 : 0);
 }
 
+// Columns are read in batches, all of a batch for their scales and then all for their codes: a single short column would
+// spend most of its time waiting for its sums.
+enum { BATCH = 16, BATCH_VALUES = 2048 }; // columns, and their values, which stay in the first cache
+
 enum { SUM, MAGNITUDE, SIDES }; // what is summed: v, |v|, v by the side of the threshold that it lies on
 
 // Partial sums, those of a group for each of two kinds: of v or |v| in a; by sides, of the values not below the threshold in a
@@ -41,22 +45,22 @@ typedef struct { V a[GROUP], b[GROUP]; } gt_partials;
 // Adds n values, at most a group. Returns a bit for each value that is not below the threshold. Values past the n-th are 0,
 // and change no sum.
 INLINE uint64_t sum_values(int what, const float *g, const float *r, int n, V threshold, gt_partials *p) {
-	uint64_t bits = 0;
+	M m[GROUP] = {0};
 #pragma GCC unroll 4
 	for (int j = 0; j < GROUP; j++) {
 		int left = n == STRIDE ? W : n - j * W;
 		if (left <= 0) break;
 		V v = add(load(g + j * W, left), load(r + j * W, left));
 		if (what == SIDES) {
-			M m = at_least(v, threshold);
-			bits |= (uint64_t)truths(m) << j * W;
-			p->a[j] = add_if(p->a[j], m, v);
-			p->b[j] = add_unless(p->b[j], m, v);
+			m[j] = at_least(v, threshold);
+			p->a[j] = add_if(p->a[j], m[j], v);
+			p->b[j] = add_unless(p->b[j], m[j], v);
 		} else {
 			p->a[j] = add(p->a[j], what == MAGNITUDE ? magnitude(v) : v);
 		}
 	}
-	return n == STRIDE ? bits : bits & (((uint64_t)1 << n) - 1);
+	if (what != SIDES) return 0;
+	return n == STRIDE ? truths(m) : truths(m) & (((uint64_t)1 << n) - 1);
 }
 
 // What is summed, and where the bits go.
@@ -126,7 +130,7 @@ static __attribute__((noinline)) void sum_plain(const float *g, const float *r, 
 	sum(SUM, g, r, rows, 0, NULL, sums);
 }
 
-static __attribute__((noinline)) void sum_magnitudes(const float *g, const float *r, int rows, float sums[2]) {
+INLINE void sum_magnitudes(const float *g, const float *r, int rows, float sums[2]) {
 	sum(MAGNITUDE, g, r, rows, 0, NULL, sums);
 }
 
@@ -188,7 +192,7 @@ typedef struct {
 } gt_fit;
 
 // The first reading of a column for 1 bit writes the bits too.
-static __attribute__((noinline)) void sum_sides(const float *g, const float *r, int rows, uint8_t *wire, int zero_threshold, gt_fit *f) {
+INLINE void sum_sides(const float *g, const float *r, int rows, uint8_t *wire, int zero_threshold, gt_fit *f) {
 	f->threshold = 0;
 	if (!zero_threshold) {
 		sum_plain(g, r, rows, f->sums);
@@ -236,20 +240,24 @@ INLINE int fit_levels(int rows, uint8_t *wire, int bits, float scale, gt_fit *f)
 	return finite((float)((1 << bits) - 1) / 2 * step);
 }
 
+// Prefetches a group's values into the first cache. The address may be any.
+INLINE void prefetch(const float *p) {
+#pragma GCC unroll 4
+	for (int k = 0; k < STRIDE; k += 16) __builtin_prefetch(p + k);
+}
+
 INLINE void encode_levels(const float *g, const float *r, float *next, int rows, uint8_t *wire, int bits, const gt_fit *f) {
 	V inverse = all(f->high);
 	gt_levels t = levels(f->low, bits);
 	int i = 0;
 	for (; i + STRIDE <= rows; i += STRIDE) {
+		prefetch(g + i + BATCH_VALUES); // the next batch: this one keeps the arithmetic busy and leaves the memory idle
+		prefetch(r + i + BATCH_VALUES);
 		level_values(g + i, r + i, next + i, wire, bits, STRIDE, inverse, t);
 		wire += STRIDE * bits / 8;
 	}
 	if (i < rows) level_values(g + i, r + i, next + i, wire, bits, rows - i, inverse, t);
 }
-
-// Columns are read in batches, all of a batch for their scales and then all for their codes: a single short column would
-// spend most of its time waiting for its sums.
-enum { BATCH = 16, BATCH_VALUES = 2048 }; // columns, and their values, which stay in the first cache
 
 // The loop over columns, for one format: bits is a constant wherever this is inlined.
 INLINE int64_t encode_columns(const gt_message *m, const float *gradient, const float *residual, float *next, int bits) {

@@ -47,7 +47,13 @@ INLINE V choose(M m, V yes, V no) { return _mm256_blendv_ps(no, yes, m); }
 INLINE V add_if(V sum, M m, V v) { return add(sum, _mm256_and_ps(m, v)); }
 INLINE V add_unless(V sum, M m, V v) { return add(sum, _mm256_andnot_ps(m, v)); }
 
-INLINE uint32_t truths(M m) { return _mm256_movemask_ps(m); } // as bits
+// Four vectors' truths as bits.
+INLINE uint64_t truths(const M m[4]) {
+	uint32_t bits = 0;
+#pragma GCC unroll 4
+	for (int j = 0; j < 4; j++) bits |= (uint32_t)_mm256_movemask_ps(m[j]) << j * W;
+	return bits;
+}
 INLINE M get_truths(const uint8_t *wire) {
 	I bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
 	return of_bits(_mm256_cmpeq_epi32(and_bits(all_bits(*wire), bit), bit));

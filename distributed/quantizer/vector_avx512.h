@@ -42,7 +42,10 @@ INLINE V choose(M m, V yes, V no) { return _mm512_mask_blend_ps(m, no, yes); }
 INLINE V add_if(V sum, M m, V v) { return _mm512_mask_add_ps(sum, m, sum, v); }
 INLINE V add_unless(V sum, M m, V v) { return _mm512_mask_add_ps(sum, _knot_mask16(m), sum, v); }
 
-INLINE uint32_t truths(M m) { return m; } // as bits
+// Four vectors' truths as bits.
+INLINE uint64_t truths(const M m[4]) {
+	return m[0] | (uint32_t)m[1] << 16 | (uint64_t)m[2] << 32 | (uint64_t)m[3] << 48;
+}
 INLINE M get_truths(const uint8_t *wire) {
 	uint16_t bits;
 	memcpy(&bits, wire, 2);
