@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestALostWorkerEndsTheJobWhichContinues kills and stops processes in the middle of an epoch.
+func TestALostWorkerEndsTheJobWhichContinues(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		rank    int
+		signal  syscall.Signal
+		timeout time.Duration
+		says    string
+	}{
+		{"killed", 2, syscall.SIGKILL, 60 * time.Second,
+			`worker 0 has waited [0-9.]+s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for worker 2 \(host %s\), which does not answer; the same command continues the run from its last checkpoint`},
+		{"killed, the first", 0, syscall.SIGKILL, 60 * time.Second,
+			`worker 1 has waited [0-9.]+s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for worker 0 \(host %s\), which does not answer; the same command continues the run from its last checkpoint`},
+		{"stopped", 2, syscall.SIGSTOP, 3 * time.Second,
+			`worker 0 waited 3s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for worker 2 \(host %s\), which is dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint`},
+		{"stopped, the first", 0, syscall.SIGSTOP, 3 * time.Second,
+			`worker 1 waited 3s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for worker 0 \(host %s\), which is dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, args := t.TempDir(), shared("distributed.timeout="+c.timeout.String(), "checkpoint.everyMinibatches=10")
+			j := mpiexec(t, dir, 4, args...)
+			e := j.run(t, 23, func() { syscall.Kill(j.process(t, c.rank), c.signal) })
+			t.Logf("ended after %v", e.took)
+			host, _ := os.Hostname()
+			e.lost(t, c.timeout, fmt.Sprintf(c.says, host))
+			continued(t, dir, 4, args)
+		})
+	}
+}
+
+// lost checks how a job ends that has lost a worker: in time, with one message, and with no process left.
+func (e ended) lost(t *testing.T, timeout time.Duration, says string) {
+	t.Helper()
+	if e.status == 0 || e.took > timeout+5*time.Second || len(e.left) > 0 {
+		t.Errorf("exit status %d after %v, processes left: %v", e.status, e.took, e.left)
+	}
+	e.says(t, says)
+}
+
+// says checks that the processes together say one thing, a pattern, and nothing else.
+func (e ended) says(t *testing.T, pattern string) {
+	t.Helper()
+	said := regexp.MustCompile(`(?m)^gotrain: .*`).FindAllString(e.log, -1)
+	if len(said) != 1 || !regexp.MustCompile(`^gotrain: `+pattern+`$`).MatchString(said[0]) {
+		t.Errorf("says\n%s\nwant\ngotrain: %s\nall of it was\n%s", strings.Join(said, "\n"), pattern, e.log)
+	}
+}
+
+// TestASignalStopsAllProcessesAtOneStep sends signals to mpiexec, which passes them on, and to one process of it.
+func TestASignalStopsAllProcessesAtOneStep(t *testing.T) {
+	const stopped = `Stopped behind epoch [12], minibatch [0-9]+: the same command continues from there`
+	for _, c := range []struct {
+		name   string
+		rank   int // -1: mpiexec
+		signal syscall.Signal
+	}{
+		{"SIGUSR1 to mpiexec", -1, syscall.SIGUSR1},
+		{"SIGUSR1 to the first", 0, syscall.SIGUSR1},
+		{"SIGUSR1 to another", 3, syscall.SIGUSR1},
+		{"SIGTERM to mpiexec", -1, syscall.SIGTERM},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, args := t.TempDir(), shared()
+			j := mpiexec(t, dir, 4, args...)
+			e := j.run(t, 25, func() {
+				pid := j.Process.Pid
+				if c.rank >= 0 {
+					pid = j.process(t, c.rank)
+				}
+				syscall.Kill(pid, c.signal)
+			})
+			t.Logf("ended after %v", e.took)
+			if e.status == 0 || e.took > 10*time.Second || len(e.left) > 0 {
+				t.Errorf("exit status %d after %v, processes left: %v", e.status, e.took, e.left)
+			}
+			if c.signal == syscall.SIGUSR1 { // after a SIGTERM, mpiexec gives them a second only
+				e.says(t, "interrupted")
+				if n := len(regexp.MustCompile(`(?m)^`+stopped+`$`).FindAllString(e.log, -1)); n != 1 {
+					t.Errorf("says %d times where it has stopped:\n%s", n, e.log)
+				}
+				contains(t, "the record", read(t, filepath.Join(runDir(t, dir), "run.json")), `"interrupted"`)
+			}
+			continued(t, dir, 4, args)
+		})
+	}
+}
