@@ -154,6 +154,7 @@ func (j *Job) Close() error {
 func (j *Job) Fail(cause error) {
 	time.AfterFunc(2*time.Second, func() { os.Exit(1) }) // MPI hangs
 	j.hub.fail(cause)
+	superviseEnd()
 	j.link.abort()
 	os.Exit(1)
 }

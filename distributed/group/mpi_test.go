@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 		"kill":  lose(func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }),
 		"stop":  lose(func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }),
 		"leave": lose(func() { os.Exit(3) }),
-		"cause": cause,
+		"cause": cause, "cut": untilCut,
 		"fault": fault,
 	})
 }
@@ -183,6 +184,49 @@ func TestALostProcessEndsTheJob(t *testing.T) {
 				t.Errorf("want one of %q, got\n%s", c.want, r.Output)
 			}
 		})
+	}
+}
+
+// untilCut exchanges until a host is cut off, and tells when it has begun, by a file.
+func untilCut(j *Job) error {
+	m := j.Members()[0]
+	for step := range int64(1 << 40) {
+		if err := Barrier(m, Tag{Scatter, step, 3}); err != nil {
+			return err
+		}
+		if step == 20 && m.Rank() == 0 {
+			if err := os.WriteFile(os.Getenv("BEGUN"), nil, 0o666); err != nil {
+				return err
+			}
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+func TestAHostThatIsCutOffEndsTheJob(t *testing.T) {
+	network := grouptest.NewNetwork(t, 3, "")
+	begun := filepath.Join(t.TempDir(), "begun")
+	cut := func(int) {
+		go func() {
+			for {
+				if _, err := os.Stat(begun); err == nil {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			if err := network.Cut(1); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	r := grouptest.Run{Scenario: "cut", Network: network, Workers: 3, Timeout: 2 * time.Second, Limit: 30 * time.Second,
+		Env: []string{"BEGUN=" + begun}, OnStart: cut}.Do(t)
+	if r.Status == 0 || r.Took > 15*time.Second || len(r.Left) > 0 {
+		t.Errorf("status %d after %v, processes left %v", r.Status, r.Took, r.Left)
+	}
+	if !strings.Contains(r.Output, "bucket 3, sending gradients, for worker 1 (host ") {
+		t.Errorf("the lost worker is not named:\n%s", r.Output)
 	}
 }
 

@@ -26,6 +26,7 @@ type Scenario func(*group.Job) error
 type Run struct {
 	Scenario  string
 	Processes int
+	Network   *Network // one process on each of its hosts; nil: all on this machine
 	Workers   int
 	Timeout   time.Duration // of an exchange; 0: 20 s
 	Limit     time.Duration // of the whole job, after which the test fails; 0: 60 s
@@ -124,7 +125,16 @@ func (r Run) Do(t testing.TB) Result {
 	ctx, cancel := context.WithTimeout(context.Background(), r.Limit)
 	defer cancel()
 	var out bytes.Buffer
-	c := exec.CommandContext(ctx, "mpiexec", append(Arguments(), "-n", strconv.Itoa(r.Processes), binary)...)
+	command := append(append([]string{"mpiexec"}, Arguments()...), "-n", strconv.Itoa(r.Processes))
+	if r.Network != nil {
+		variables := []string{scenarioVar, workersVar, timeoutVar, tokenVar}
+		for _, v := range r.Env {
+			name, _, _ := strings.Cut(v, "=")
+			variables = append(variables, name)
+		}
+		command = r.Network.Mpiexec(variables)
+	}
+	c := exec.CommandContext(ctx, command[0], append(command[1:], binary)...)
 	token := fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())
 	c.Env = append(append(os.Environ(), r.Env...), scenarioVar+"="+r.Scenario, workersVar+"="+strconv.Itoa(r.Workers),
 		timeoutVar+"="+r.Timeout.String(), tokenVar+"="+token)
