@@ -146,3 +146,36 @@ func agree(t *testing.T, v vectorized, f Format, at func(r *rand.Rand, i int) fl
 		}
 	}
 }
+
+// Above some size, residuals that are not in place are written past the caches.
+func TestLargeTablesAgreeWithTheDefinition(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a second and 100 MB")
+	}
+	r := rand.New(rand.NewPCG(9, 10))
+	var rows []int
+	for n := 0; n < 5<<20; n += rows[len(rows)-1] {
+		rows = append(rows, 16*r.IntN(500)+r.IntN(2))
+	}
+	columns, size := table(r, rows...)
+	for i := range columns {
+		columns[i].Offset &^= 15 // some aligned, none overlapping the one before by more than the gap
+	}
+	columns = slices.DeleteFunc(columns, func(c Column) bool { return c.Rows == 0 })
+	for i := len(columns) - 1; i > 0; i-- {
+		columns[i-1].Rows = min(columns[i-1].Rows, columns[i].Offset-columns[i-1].Offset)
+	}
+	gradient := fill(size, func(int) float32 { return r.Float32() - 0.5 })
+	residual := fill(size, func(int) float32 { return r.Float32() - 0.5 })
+	for _, f := range []Format{{Bits: 1, ZeroThreshold: true}, {Bits: 4}} {
+		next, wire := make([]float32, size), make([]byte, f.Bytes(columns))
+		f.define(columns, gradient, residual, next, wire)
+		for _, v := range vectorizations() {
+			vectorNext, vectorWire := make([]float32, size), make([]byte, len(wire))
+			v.encode(f, columns, gradient, residual, vectorNext, vectorWire)
+			if !bytes.Equal(wire, vectorWire) || !sameBits(next, vectorNext) {
+				t.Errorf("%v, %v: %s", v, f, firstDifference(next, vectorNext))
+			}
+		}
+	}
+}

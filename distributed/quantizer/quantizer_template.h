@@ -36,6 +36,23 @@ INLINE int piece(const gt_message *m, gt_column c) {
 // spend most of its time waiting for its sums.
 enum { BATCH = 16, BATCH_VALUES = 2048 }; // columns, and their values, which stay in the first cache
 
+// A call that touches more values than caches hold writes residuals that it does not read past them: a plain store would first
+// read what it replaces.
+enum { STREAM_VALUES = 1 << 22 };
+
+INLINE int streams(const gt_message *m, const float *residual, const float *next) {
+	int64_t values = 0;
+	for (int64_t i = 0; i < m->columns; i++) values += m->column[i].rows;
+	return next != residual && values >= STREAM_VALUES;
+}
+
+INLINE int aligned(const float *p) { return (uintptr_t)p % sizeof(V) == 0; }
+
+INLINE void store_or_stream(float *p, V v, int n, int past) {
+	if (past && n >= W) stream(p, v);
+	else store(p, v, n);
+}
+
 enum { SUM, MAGNITUDE, SIDES }; // what is summed: v, |v|, v by the side of the threshold that it lies on
 
 // Partial sums, those of a group for each of two kinds: of v or |v| in a; by sides, of the values not below the threshold in a
@@ -178,9 +195,9 @@ INLINE int encode_bfloat16(const float *g, const float *r, float *next, int rows
 	return !any_above(most, 0x7f7f7fff); // what is above rounds to infinity
 }
 
-INLINE void side_vector(const float *g, const float *r, float *next, int n, V threshold, V below, V above) {
+INLINE void side_vector(const float *g, const float *r, float *next, int n, V threshold, V below, V above, int past) {
 	V v = add(load(g, n), load(r, n));
-	store(next, sub(v, choose(at_least(v, threshold), above, below)), n);
+	store_or_stream(next, sub(v, choose(at_least(v, threshold), above, below)), n, past);
 }
 
 // What a column is quantized with, between its first reading and its second.
@@ -208,15 +225,16 @@ INLINE int fit_sides(int rows, uint8_t *wire, gt_fit *f) {
 	return finite(f->threshold) && finite(f->low) && finite(f->high);
 }
 
-INLINE void encode_sides(const float *g, const float *r, float *next, int rows, const gt_fit *f) {
+INLINE void encode_sides(const float *g, const float *r, float *next, int rows, const gt_fit *f, int past) {
 	V t = all(f->threshold), m0 = all(f->low), m1 = all(f->high);
 	int i = 0;
-	for (; i + W <= rows; i += W) side_vector(g + i, r + i, next + i, W, t, m0, m1);
-	if (i < rows) side_vector(g + i, r + i, next + i, rows - i, t, m0, m1);
+	for (; i + W <= rows; i += W) side_vector(g + i, r + i, next + i, W, t, m0, m1, past);
+	if (i < rows) side_vector(g + i, r + i, next + i, rows - i, t, m0, m1, past);
 }
 
 // Quantizes n values, at most a group.
-INLINE void level_values(const float *g, const float *r, float *next, uint8_t *wire, int bits, int n, V inverse, gt_levels t) {
+INLINE void level_values(const float *g, const float *r, float *next, uint8_t *wire, int bits, int n, V inverse, gt_levels t,
+	int past) {
 	const int half = 1 << (bits - 1);
 	I q[GROUP];
 #pragma GCC unroll 4
@@ -227,7 +245,7 @@ INLINE void level_values(const float *g, const float *r, float *next, uint8_t *w
 		V v = add(load(g + j * W, left), load(r + j * W, left));
 		I k = to_int_down(clip(mul(v, inverse), half));
 		q[j] = left < W ? keep(k, left, -half) : k;
-		store(next + j * W, sub(v, level(k, t, bits)), left);
+		store_or_stream(next + j * W, sub(v, level(k, t, bits)), left, past);
 	}
 	put_words(wire, pack(q, bits), (n * bits + 31) / 32);
 }
@@ -246,22 +264,24 @@ INLINE void prefetch(const float *p) {
 	for (int k = 0; k < STRIDE; k += 16) __builtin_prefetch(p + k);
 }
 
-INLINE void encode_levels(const float *g, const float *r, float *next, int rows, uint8_t *wire, int bits, const gt_fit *f) {
+INLINE void encode_levels(const float *g, const float *r, float *next, int rows, uint8_t *wire, int bits, const gt_fit *f,
+	int past) {
 	V inverse = all(f->high);
 	gt_levels t = levels(f->low, bits);
 	int i = 0;
 	for (; i + STRIDE <= rows; i += STRIDE) {
 		prefetch(g + i + BATCH_VALUES); // the next batch: this one keeps the arithmetic busy and leaves the memory idle
 		prefetch(r + i + BATCH_VALUES);
-		level_values(g + i, r + i, next + i, wire, bits, STRIDE, inverse, t);
+		level_values(g + i, r + i, next + i, wire, bits, STRIDE, inverse, t, past);
 		wire += STRIDE * bits / 8;
 	}
-	if (i < rows) level_values(g + i, r + i, next + i, wire, bits, rows - i, inverse, t);
+	if (i < rows) level_values(g + i, r + i, next + i, wire, bits, rows - i, inverse, t, past);
 }
 
 // The loop over columns, for one format: bits is a constant wherever this is inlined.
 INLINE int64_t encode_columns(const gt_message *m, const float *gradient, const float *residual, float *next, int bits) {
 	uint8_t *wire = m->wire;
+	int past = bits < 16 && streams(m, residual, next);
 	for (int64_t from = 0, to; from < m->columns; from = to) {
 		gt_fit fit[BATCH];
 		uint8_t *first = wire;
@@ -295,15 +315,16 @@ INLINE int64_t encode_columns(const gt_message *m, const float *gradient, const 
 				ok = encode_bfloat16(g, r, x, c.rows, wire, bytes);
 			} else if (bits == 1) {
 				ok = fit_sides(c.rows, wire, f);
-				encode_sides(g, r, x, c.rows, f);
+				encode_sides(g, r, x, c.rows, f, past && aligned(x));
 			} else {
 				ok = fit_levels(c.rows, wire, bits, m->step, f);
-				encode_levels(g, r, x, c.rows, wire + 4, bits, f);
+				encode_levels(g, r, x, c.rows, wire + 4, bits, f, past && aligned(x));
 			}
 			if (!ok) return i;
 			wire += bytes;
 		}
 	}
+	if (past) _mm_sfence(); // other threads may read now
 	return -1;
 }
 

@@ -15,6 +15,7 @@ typedef __m256 M;      // a truth for each value: all ones or all zeros
 INLINE I first(int n) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
 INLINE V load(const float *p, int n) { return n == W ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, first(n)); }
 INLINE void store(float *p, V v, int n) { n >= W ? _mm256_storeu_ps(p, v) : _mm256_maskstore_ps(p, first(n), v); }
+INLINE void stream(float *p, V v) { _mm256_stream_ps(p, v); } // past the caches; p is aligned
 INLINE V all(float x) { return _mm256_set1_ps(x); }
 INLINE I all_bits(uint32_t x) { return _mm256_set1_epi32(x); }
 INLINE V add(V a, V b) { return _mm256_add_ps(a, b); }

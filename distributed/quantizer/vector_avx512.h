@@ -15,6 +15,7 @@ typedef __mmask16 M;   // a truth for each value
 INLINE __mmask16 first(int n) { return n <= 0 ? 0 : _bzhi_u32(0xffff, n); } // n < 256
 INLINE V load(const float *p, int n) { return n == W ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(first(n), p); }
 INLINE void store(float *p, V v, int n) { n >= W ? _mm512_storeu_ps(p, v) : _mm512_mask_storeu_ps(p, first(n), v); }
+INLINE void stream(float *p, V v) { _mm512_stream_ps(p, v); } // past the caches; p is aligned
 INLINE V all(float x) { return _mm512_set1_ps(x); }
 INLINE I all_bits(uint32_t x) { return _mm512_set1_epi32(x); }
 INLINE V add(V a, V b) { return _mm512_add_ps(a, b); }
