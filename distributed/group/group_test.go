@@ -342,33 +342,3 @@ func TestALocalExchangeAllocatesNothing(t *testing.T) {
 		t.Errorf("%.2f allocations an exchange", per)
 	}
 }
-
-// benchmarkExchange lets all local members exchange: time and bytes are of one exchange of the group.
-func benchmarkExchange(b *testing.B, members []Member) {
-	n := members[0].Size()
-	for _, size := range sizes {
-		b.Run(fmt.Sprintf("%d workers/%d bytes", n, size), func(b *testing.B) {
-			b.SetBytes(int64(n * (n - 1) * size))
-			must(b, together(members, func(m Member) error {
-				send, recv := make([][]byte, n), make([][]byte, n)
-				for i := range n {
-					if i != m.Rank() {
-						send[i], recv[i] = make([]byte, size), make([]byte, size)
-					}
-				}
-				for range b.N {
-					if err := m.Exchange(Tag{}, send, recv); err != nil {
-						return err
-					}
-				}
-				return nil
-			}))
-		})
-	}
-}
-
-func BenchmarkLocal(b *testing.B) {
-	for _, n := range []int{2, 4} {
-		benchmarkExchange(b, Local(n, time.Minute))
-	}
-}
