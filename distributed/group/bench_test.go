@@ -90,15 +90,19 @@ func benchmarkExchange(b *testing.B, members []Member) {
 	for _, size := range sizes {
 		b.Run(fmt.Sprintf("%d workers/%d bytes", n, size), func(b *testing.B) {
 			b.SetBytes(int64(n * (n - 1) * size))
-			must(b, together(members, func(m Member) error {
-				send, recv := make([][]byte, n), make([][]byte, n)
+			send, recv := make([][][]byte, n), make([][][]byte, n)
+			for from := range n {
+				send[from], recv[from] = make([][]byte, n), make([][]byte, n)
 				for i := range n {
-					if i != m.Rank() {
-						send[i], recv[i] = touched(size), touched(size)
+					if i != from {
+						send[from][i], recv[from][i] = touched(size), touched(size)
 					}
 				}
+			}
+			b.ResetTimer()
+			must(b, together(members, func(m Member) error {
 				for range b.N {
-					if err := m.Exchange(Tag{}, send, recv); err != nil {
+					if err := m.Exchange(Tag{}, send[m.Rank()], recv[m.Rank()]); err != nil {
 						return err
 					}
 				}
