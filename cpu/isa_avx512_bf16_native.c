@@ -1,4 +1,4 @@
-// The kernels for AVX-512 (F, BW, DQ, VL), on bfloat16 that the processor converts to by itself (AMD from Zen 4, Intel from
+// The kernels for AVX-512 (F, BW, DQ, VL), on bfloat16 that the processor converts to and multiplies (AMD from Zen 4, Intel from
 // Cooper Lake).
 #if defined(__x86_64__)
 

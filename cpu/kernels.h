@@ -2,7 +2,8 @@
 // (3x3 convolutions with stride 1 at few channels, by Winograd's method; gradients of strided weights in bfloat16).
 //
 // Activations are blocked: [N][C/B][H][W][B], with B the block of the table (16 with AVX-512, 8 otherwise), C a multiple
-// of B, stored as float32 or bfloat16 (a table has both), always computed in float32. What a convolution gives and batch
+// of B, stored as float32 or bfloat16 (a table has both). All is
+// computed in float32, but that the convolutions' gradients multiply bfloat16, and sum float32, where the processor does. What a convolution gives and batch
 // norm reads is float32 in both: rounding there is what would cost bfloat16 its accuracy, since it flips ReLUs. Weights and statistics are plain
 // float32: [out][in][kh][kw] and [C]. Kernels run on `threads` OpenMP threads of the calling OS thread. Every sum runs in
 // an order that depends on the shapes and on `threads` only, so that equal runs give equal bits.
@@ -116,7 +117,7 @@ typedef struct {
 } gt_kernels;
 
 // The table for an instruction set ("avx512bf16", "avx512", "avx2", "portable"; NULL or "": the best of this machine) and 4 or
-// 2 bytes a value. NULL where the machine lacks it. avx512bf16 is avx512 with bfloat16 that the processor converts to by itself.
+// 2 bytes a value. NULL where the machine lacks it. avx512bf16 is avx512 with bfloat16 that the processor converts to and multiplies by itself.
 const gt_kernels *gt_kernels_for(const char *isa, int bytes);
 
 // The best instruction set of this machine.

@@ -4,6 +4,10 @@
 //
 // Forward with float storage uses tiles of 4x2 outputs, whose rounding error is that of a direct sum (the signs that ReLU
 // sees hang on it), with 3 multiplications per output instead of 9; all else uses 4x4, with 2.25.
+//
+// All is float arithmetic, but for the products of the backward pass on processors that multiply bfloat16: there tiles and
+// weights are rounded to it once they are transformed. Forward that would flip ReLUs; backward it costs the cosine of the
+// gradients of ResNet-20 with the exact ones 0.0003 at most.
 
 #include "winograd.h"
 #include "winograd_transform_template.h"
