@@ -27,17 +27,30 @@ func (p piece) table(f quantizer.Format) []quantizer.Column {
 	return p.columns
 }
 
-// bytes is what a worker sends for the bucket.
-func (b *bucket) bytes(f quantizer.Format, rank int) int {
-	n := 0
+// scattered is what a worker sends to the owners, and gathered what it sends of its sums.
+func (b *bucket) scattered(f quantizer.Format, rank int) (n int) {
 	for owner, p := range b.pieces {
 		if owner != rank {
 			n += headerBytes + f.Bytes(p.table(f))
-		} else if len(p.columns) > 0 {
-			n += (len(b.pieces) - 1) * (flagBytes + f.Bytes(p.table(f)))
 		}
 	}
 	return n
+}
+
+func (b *bucket) gathered(f quantizer.Format, rank int) int {
+	p := b.pieces[rank]
+	if len(p.columns) == 0 {
+		return 0
+	}
+	return (len(b.pieces) - 1) * (flagBytes + f.Bytes(p.table(f)))
+}
+
+// most is what the worker sends that has most to send.
+func (b *bucket) most(f quantizer.Format) (scattered, gathered int) {
+	for rank := range b.pieces {
+		scattered, gathered = max(scattered, b.scattered(f, rank)), max(gathered, b.gathered(f, rank))
+	}
+	return scattered, gathered
 }
 
 // buckets joins the plan's buckets to ones of at least so many bytes, and gives each worker its pieces. Owners take turns

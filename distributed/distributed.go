@@ -13,6 +13,7 @@
 package distributed
 
 import (
+	"errors"
 	"fmt"
 
 	"gotrain/graph"
@@ -35,6 +36,8 @@ type NotFiniteError struct {
 	Tensor string // the parameter
 }
 
+func notFinite(err error) bool { return errors.As(err, new(*NotFiniteError)) }
+
 func (e *NotFiniteError) Error() string { return e.What() + " is not finite" }
 
 // What is not finite.
@@ -49,7 +52,7 @@ func (e *NotFiniteError) What() string {
 func (a *Aggregator) Bytes(bits int) int {
 	n := 0
 	for _, b := range a.buckets {
-		n += b.bytes(a.format(bits), a.member.Rank())
+		n += b.scattered(a.format(bits), a.member.Rank()) + b.gathered(a.format(bits), a.member.Rank())
 	}
 	return n
 }

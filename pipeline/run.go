@@ -41,9 +41,9 @@ type run struct {
 	spent   split     // of the epoch that runs
 }
 
-// openRun brings the workers together, opens data, network and folder, and restores the newest checkpoint of a run that is
-// continued. Everything that can be wrong with what the user gave is found before the folder is made.
-func openRun(s Settings) (r *run, err error) {
+// assemble brings the workers together and opens the data. Everything that can be wrong with what the user gave is found
+// before a folder is made.
+func assemble(s Settings) (r *run, err error) {
 	cfg := s.Config
 	if err := checkSupported(cfg); err != nil {
 		return nil, err
@@ -67,8 +67,22 @@ func openRun(s Settings) (r *run, err error) {
 	if err := r.team.same("configuration, data, program or libraries", func(int) []byte { return r.fingerprint() }); err != nil {
 		return nil, r.team.followed(usage("%w: give all processes the same", err))
 	}
+	return r, nil
+}
+
+// openRun assembles a run, opens its folder, and restores the newest checkpoint of one that is continued.
+func openRun(s Settings) (r *run, err error) {
+	if r, err = assemble(s); err != nil {
+		return nil, err
+	}
+	opened := r
+	defer func() {
+		if err != nil {
+			opened.close(err)
+		}
+	}()
 	if err := r.team.agree(&r.folder, func() (err error) {
-		r.folder, err = chooseFolder(s, recordData(r.data), threadsFor(cfg, r.team.host()), time.Now())
+		r.folder, err = chooseFolder(s, recordData(r.data), threadsFor(r.cfg, r.team.host()), time.Now())
 		return err
 	}); err != nil {
 		return nil, err
@@ -157,16 +171,13 @@ func (r *run) begin() error {
 	}); err != nil {
 		return err
 	}
-	parameters, statistics := r.workers[0].exec.Layouts()
+	parameters, _ := r.workers[0].exec.Layouts()
 	what := fmt.Sprintf("%s, %d parameters, %d threads, %s", r.cfg.Precision, parameterCount(parameters), r.Record.Threads, r.Record.Engine)
 	if r.team.workers > 1 {
 		what += ", " + r.team.String()
 	}
 	if from.Checkpoint == "" {
-		for _, w := range r.workers {
-			network.Initialize(parameters, r.cfg.Seed, w.exec.Arena(graph.Parameters))
-			network.Initialize(statistics, r.cfg.Seed, w.exec.Arena(graph.Statistics))
-		}
+		r.initialize()
 		r.state = State{Rule: r.learner.Rule().String(), Trained: make([]int64, r.team.workers)}
 	} else {
 		r.state = from.State
@@ -204,6 +215,15 @@ func (r *run) begin() error {
 	}
 	warnOfThreads(r.say, r.Record.Threads)
 	return nil
+}
+
+// initialize gives all workers their first parameters.
+func (r *run) initialize() {
+	for _, w := range r.workers {
+		parameters, statistics := w.exec.Layouts()
+		network.Initialize(parameters, r.cfg.Seed, w.exec.Arena(graph.Parameters))
+		network.Initialize(statistics, r.cfg.Seed, w.exec.Arena(graph.Statistics))
+	}
 }
 
 // restore brings the first worker's executor to a checkpoint of this run.

@@ -26,7 +26,7 @@ type example struct{ line, says string }
 
 // commands lists what there is, in the order of the help.
 func commands() []*command {
-	return []*command{trainCommand(), checkCommand(), graphCommand(), evalCommand(), doctorCommand(), versionCommand(), helpCommand()}
+	return []*command{trainCommand(), checkCommand(), graphCommand(), profileCommand(), evalCommand(), doctorCommand(), versionCommand(), helpCommand()}
 }
 
 // newFlags returns an empty set that leaves all messages to parse.
