@@ -41,8 +41,8 @@
 // over a column is positive too, whatever the values. That is the condition under which error feedback converges (Karimireddy
 // et al., "Error Feedback Fixes SignSGD and other Gradient Compression Schemes", 2019).
 //
-// CNTK's quantizer of several bits differs: it spreads 2^bits - 1 levels over 4 standard deviations on each side, so that at 2
-// bits nearly every value decodes to 0, and its messages are not these.
+// CNTK's quantizer of several bits differs: it spreads 2^bits - 1 levels over 4 standard deviations on each side of the mean, so
+// that at 2 bits most values decode to the mean, and its messages are not these.
 package quantizer
 
 import "fmt"

@@ -89,6 +89,7 @@ INLINE void put_words(uint8_t *wire, I words, int n) {
 	if (n == 8) _mm256_storeu_si256((__m256i *)wire, words);
 	else if (n == 4) _mm_storeu_si128((__m128i *)wire, _mm256_castsi256_si128(words));
 	else if (n == 2) _mm_storel_epi64((__m128i *)wire, _mm256_castsi256_si128(words));
+	else if (n == 1) _mm_storeu_si32(wire, _mm256_castsi256_si128(words));
 	else _mm256_maskstore_epi32((int *)wire, first(n), words);
 }
 

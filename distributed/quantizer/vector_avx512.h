@@ -79,6 +79,8 @@ INLINE void put_words(uint8_t *wire, I words, int n) {
 	if (n == 16) _mm512_storeu_si512(wire, words);
 	else if (n == 8) _mm256_storeu_si256((__m256i *)wire, _mm512_castsi512_si256(words));
 	else if (n == 4) _mm_storeu_si128((__m128i *)wire, _mm512_castsi512_si128(words));
+	else if (n == 2) _mm_storel_epi64((__m128i *)wire, _mm512_castsi512_si128(words));
+	else if (n == 1) _mm_storeu_si32(wire, _mm512_castsi512_si128(words));
 	else _mm512_mask_storeu_epi32(wire, first(n), words);
 }
 
