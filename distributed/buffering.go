@@ -39,6 +39,10 @@ func (x *exchange) waitForLast() (graph.Metrics, error) {
 	if err == nil {
 		copy(a.gradients, values)
 	}
+	if notFinite(err) {
+		_, _ = x.finish() // all workers stop here, and none with an exchange under way
+		return m, err
+	}
 	x.commit()
 	a.pending.exchange = x
 	return m, err

@@ -1,6 +1,7 @@
 package distributed
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -35,7 +36,8 @@ type exchange struct {
 	all      graph.Metrics // of all workers
 
 	mu       sync.Mutex
-	err      error    // the first of any bucket
+	err      error    // the first of any bucket; of values that are not finite, that of the first bucket
+	bad      int      // the bucket of err
 	headers  []header // of all workers, from the last bucket that came
 	decoding time.Duration
 }
@@ -102,8 +104,8 @@ func (x *exchange) run(b *bucket) {
 	}
 	if err := x.aggregate(b); err != nil {
 		x.mu.Lock()
-		if x.err == nil {
-			x.err = err
+		if x.err == nil || notFinite(x.err) && notFinite(err) && b.index < x.bad {
+			x.err, x.bad = err, b.index
 		}
 		x.mu.Unlock()
 	}
@@ -157,6 +159,8 @@ func (x *exchange) aggregate(b *bucket) error {
 	return nil
 }
 
+func notFinite(err error) bool { return errors.As(err, new(*NotFiniteError)) }
+
 // finish waits until all buckets have come, and makes the step's residuals count.
 func (x *exchange) finish() (graph.Metrics, error) {
 	if x.settled {
@@ -166,12 +170,14 @@ func (x *exchange) finish() (graph.Metrics, error) {
 		<-done
 	}
 	x.settled, x.failed = true, x.err
+	for _, h := range x.headers {
+		x.all.Add(graph.Metrics{Loss: h.loss, Errors: h.errors, Count: h.count})
+	}
 	if x.err != nil {
 		return x.all, x.err
 	}
 	x.before = nil
 	for _, h := range x.headers {
-		x.all.Add(graph.Metrics{Loss: h.loss, Errors: h.errors, Count: h.count})
 		x.a.stop = x.a.stop || h.stop
 	}
 	x.a.times.Encode += x.encoding

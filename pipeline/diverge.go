@@ -59,6 +59,9 @@ func (r *run) divergence(w *worker, s *Step, found error) error {
 		}
 	}
 	if w.block != nil {
+		if r.team.workers > 1 {
+			e.Tensor += fmt.Sprintf(" on worker %d", w.member.Rank())
+		}
 		return e // the others do not know
 	}
 	return r.team.followed(e)

@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"gotrain/configs"
+	"gotrain/distributed"
 	"gotrain/distributed/group"
 	"gotrain/internal/cores"
 )
@@ -83,7 +84,8 @@ func (t *team) String() string {
 	return fmt.Sprintf("%d workers, %d on each of %d hosts, %s", t.workers, t.host(), t.hosts(), group.Version())
 }
 
-// each runs f for every worker of this process at the same time. When one fails, the exchanges of the others fail too.
+// each runs f for every worker of this process at the same time. When one fails, the exchanges of the others fail too, unless
+// all workers of all processes come to the same.
 func (t *team) each(f func(i int, m group.Member) error) error {
 	if len(t.members) == 1 {
 		return f(0, t.members[0])
@@ -95,7 +97,9 @@ func (t *team) each(f func(i int, m group.Member) error) error {
 		wg.Go(func() {
 			if err := f(i, m); err != nil {
 				once.Do(func() { first = err })
-				m.Abort(err)
+				if !errors.As(err, new(*distributed.NotFiniteError)) {
+					m.Abort(err)
+				}
 			}
 		})
 	}

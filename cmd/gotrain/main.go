@@ -68,10 +68,10 @@ func tell(w io.Writer, err error) {
 	fmt.Fprintln(w, "gotrain:", err)
 }
 
-// waitForFirst gives the first of several processes the time to tell of an error that all of them meet, and mpiexec that to
-// end the others.
+// waitForFirst gives the first of several processes the time to tell of an error that all of them meet, and mpiexec, which
+// takes 2 seconds, that to end the others.
 func waitForFirst() {
 	if rank, _, ok := group.Launched(); ok && rank > 0 {
-		time.Sleep(time.Second)
+		time.Sleep(3 * time.Second)
 	}
 }

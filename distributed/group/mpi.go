@@ -124,11 +124,11 @@ func (e *engine) carry() order {
 		next, roll := e.order, e.roll
 		e.roll = false
 		e.mu.Unlock()
+		if roll || next == halt { // who fails for a reason of its own is not lost
+			C.gotrain_mpi_announce(e.c)
+		}
 		if next == halt || next == finalize && active+len(queue) == 0 {
 			return next
-		}
-		if roll {
-			C.gotrain_mpi_announce(e.c)
 		}
 		for _, o := range queue {
 			for i := range o.messages {

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gotrain/distributed/group"
+)
+
+// ends checks that a job ends at once with a status, and that its processes together say one thing.
+func (e ended) ends(t *testing.T, status int, says string) {
+	t.Helper()
+	if e.status != status || e.took > 15*time.Second || len(e.left) > 0 {
+		t.Errorf("exit status %d after %v, want %d; processes left: %v", e.status, e.took, status, e.left)
+	}
+	e.says(t, says)
+}
+
+func TestJobsThatCannotBeAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		processes int
+		more      []string
+		status    int
+		says      string
+	}{
+		{"processes that do not divide the workers", 3, nil, 2,
+			"4 workers cannot be shared evenly by the 3 processes that mpiexec has started: start 1, 2 or 4 of them, or set distributed.workers to a multiple of 3"},
+		{"local workers in several processes", 2, []string{"distributed.transport=local"}, 2,
+			"argument distributed.transport=local: distributed.transport: local: mpiexec has started 2 processes, and local workers are in one: write auto, or start it without mpiexec"},
+		{"a run folder that cannot be made", 4, []string{"outputDir=file/runs"}, 1,
+			"outputDir: open DIR/file/runs: not a directory"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "file"), "")
+			e := mpiexec(t, dir, c.processes, shared(c.more...)...).run(t, 0, nil)
+			e.ends(t, c.status, strings.ReplaceAll(regexp.QuoteMeta(c.says), "DIR", regexp.QuoteMeta(dir)))
+		})
+	}
+}
+
+func TestMPIWithoutMpiexecIsRefused(t *testing.T) {
+	r := gotrain(t, t.TempDir(), shared("distributed.transport=mpi")...).want(t, 2)
+	const want = "gotrain: argument distributed.transport=mpi: distributed.transport: mpi: mpiexec has not started this process: start it as mpiexec -n 4 gotrain ..., or write auto\n"
+	if r.log != want {
+		t.Errorf("says\n%swant\n%s", r.log, want)
+	}
+}
+
+// TestABinaryWithoutMPIRefusesToBeOneOfAJob sets what mpiexec would.
+func TestABinaryWithoutMPIRefusesToBeOneOfAJob(t *testing.T) {
+	program := binary
+	if group.Built {
+		program = filepath.Join(t.TempDir(), "gotrain")
+		if out, err := exec.Command("go", "build", "-tags=", "-buildvcs=false", "-o", program, ".").CombinedOutput(); err != nil {
+			t.Fatalf("building without MPI: %v\n%s", err, out)
+		}
+	}
+	c := prepare(t.TempDir(), []string{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=2"}, shared()...)
+	c.Path = program
+	r := finish(t, c).want(t, 2)
+	const want = "gotrain: this binary is built without MPI, and mpiexec has started it: install MPI with its headers (apt-get install openmpi-bin libopenmpi-dev), and build again (make build)\n"
+	if r.log != want {
+		t.Errorf("says\n%swant\n%s", r.log, want)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// texts are samples of 8x8 pixels in CNTK's text format; those from the first to the last of huge are so large that a
+// network overflows.
+func texts(n int, huge ...int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "|labels %d %d |features", i%2, 1-i%2)
+		for j := range 64 {
+			v := fmt.Sprint((i*j)%7 - 3)
+			if slices.Contains(huge, i) {
+				v = "3e38"
+			}
+			b.WriteString(" " + v)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// placed is a configuration whose data lies in the working directory of each process.
+const placed = `
+command: [train]
+reader: {type: ctf, path: /proc/self/cwd/data/train.txt, featureShape: [1, 8, 8], randomize: false}
+network: {depth: 8}
+learner: {minibatchSize: 64, maxEpochs: 1, learningRatesPerMB: 0.1, momentumPerMB: 0.9}
+distributed: {workers: 4}
+threads: 1
+outputDir: runs
+`
+
+// elsewhere starts a job of which the third process works in a folder of its own.
+func elsewhere(t *testing.T, dir, other string) ended {
+	t.Helper()
+	args := []string{"-config", filepath.Join(dir, "placed.yaml")}
+	write(t, args[1], placed)
+	if err := os.MkdirAll(other, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	more := func(n, wdir string) []string { return append([]string{":", "-n", n, "-wdir", wdir, binary}, args...) }
+	return mpiexec(t, dir, 2, slices.Concat(args, more("1", other), more("1", dir))...).run(t, 0, nil)
+}
+
+func TestDataThatOneProcessLacksEndsAll(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(dir, "data", "train.txt"), texts(64))
+	elsewhere(t, dir, other).ends(t, 1, regexp.QuoteMeta("worker 2: reader.path: /proc/self/cwd/data/train.txt: not there: reader.path takes a file in CNTK's text format"))
+}
+
+func TestDataThatDiffersEndsAll(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(dir, "data", "train.txt"), texts(64))
+	write(t, filepath.Join(other, "data", "train.txt"), texts(64, 5))
+	elsewhere(t, dir, other).ends(t, 2, "worker 2 has other configuration, data, program or libraries than worker 0: give all processes the same")
+}
+
+func TestAWorkerThatDivergesEndsAll(t *testing.T) {
+	for _, c := range []struct {
+		processes int
+		more      string
+		minibatch string
+	}{
+		{4, "distributed.bits=1", "1"},
+		{4, "distributed.overlap=false", "1"},
+		{2, "distributed.bits=1", "1"},
+		{4, "distributed.doubleBuffering=true", "2"}, // seen one minibatch later
+		{2, "distributed.doubleBuffering=true", "2"},
+		{2, "distributed.blockMomentum.blockSize=32", "1"},
+	} {
+		t.Run(fmt.Sprintf("%d processes, %s", c.processes, c.more), func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "data", "train.txt"), texts(64, 20))
+			write(t, filepath.Join(dir, "placed.yaml"), placed)
+			mpiexec(t, dir, c.processes, "-config", "placed.yaml", "learner.minibatchSize=32", c.more).run(t, 0, nil).ends(t, 1, "diverged in epoch 1, minibatch "+c.minibatch+
+				": loss [0-9.e+NaInf]+, learning rate 0.1, gradient norm NaN, first value that is not finite in the gradient of fc.weight on worker 2; "+
+				"lower the rate or set learner.gradientClippingNorm; the last good checkpoint is kept: none yet")
+			if !strings.Contains(c.more, "block") { // where workers train by themselves, the first does not know
+				contains(t, "the record", read(t, filepath.Join(runDir(t, dir), "run.json")), `"diverged"`)
+			}
+		})
+	}
+}
