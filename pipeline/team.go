@@ -277,6 +277,15 @@ func (t *team) any(yes bool) (bool, error) {
 
 // sum adds float64 values of all workers, in their order; of gives each worker's and receives the sums.
 func (t *team) sum(of func(i int) []*float64) error {
+	return t.combine(of, func(a, b float64) float64 { return a + b })
+}
+
+// most takes the largest of all workers' values.
+func (t *team) most(of func(i int) []*float64) error {
+	return t.combine(of, func(a, b float64) float64 { return max(a, b) })
+}
+
+func (t *team) combine(of func(i int) []*float64, f func(a, b float64) float64) error {
 	if t.workers == 1 {
 		return nil
 	}
@@ -294,9 +303,9 @@ func (t *team) sum(of func(i int) []*float64) error {
 			return err
 		}
 		for j, v := range values {
-			*v = 0
-			for r := range all {
-				*v += unraw[float64](all[r])[j]
+			*v = unraw[float64](all[0])[j]
+			for _, b := range all[1:] {
+				*v = f(*v, unraw[float64](b)[j])
 			}
 		}
 		return nil
@@ -311,14 +320,9 @@ func (t *team) close() error {
 	return t.job.Close()
 }
 
-// fail says why, and ends all processes, this one too. Of a lost worker the first of those that have missed it tells, while
-// the others wait to be ended with it.
+// fail says why, and ends all processes, this one too.
 func (t *team) fail(w io.Writer, err error) {
-	if errors.As(err, new(*group.LostError)) && !t.job.First() {
-		time.Sleep(2 * time.Second)
-	}
-	fmt.Fprintln(w, "gotrain:", err)
-	t.job.Fail(err)
+	t.job.Fail(err, func() { fmt.Fprintln(w, "gotrain:", err) })
 }
 
 // raw sees values as bytes, and unraw bytes as values: processes of one job run on machines of one kind.

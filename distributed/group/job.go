@@ -149,12 +149,17 @@ func (j *Job) Close() error {
 	return j.link.finalize(max(j.hub.timeout, 10*time.Second))
 }
 
-// Fail ends all processes of the job, this one too, with exit status 1, as far as MPI can; it does not return. What there is
-// to say must have been said.
-func (j *Job) Fail(cause error) {
-	time.AfterFunc(2*time.Second, func() { os.Exit(1) }) // MPI hangs
+// Fail ends all processes of the job, this one too, with exit status 1, as far as MPI can; it does not return. Before it does,
+// it calls tell. Where a worker is lost, several processes fail, and only the first of them tells, for that ends the others;
+// they tell if it does not.
+func (j *Job) Fail(cause error, tell func()) {
 	j.hub.fail(cause)
 	superviseEnd()
+	if errors.As(cause, new(*LostError)) && !j.First() {
+		time.Sleep(2 * time.Second)
+	}
+	tell()
+	time.AfterFunc(2*time.Second, func() { os.Exit(1) }) // MPI hangs
 	j.link.abort()
 	os.Exit(1)
 }

@@ -75,8 +75,7 @@ func Main(m *testing.M, scenarios map[string]Scenario) {
 		fatal(1, fmt.Errorf("process %d, told to end: %s", job.Rank(), what))
 	}()
 	if err := scenario(job); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		job.Fail(err)
+		job.Fail(err, func() { fmt.Fprintln(os.Stderr, err) })
 	}
 	if err := job.Close(); err != nil {
 		fatal(1, err)
