@@ -1,10 +1,12 @@
 package distributed
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"gotrain/distributed/group"
+	"gotrain/distributed/group/grouptest"
 	"gotrain/distributed/quantizer"
 	"gotrain/graph"
 	"gotrain/internal/safetensors"
@@ -28,7 +31,7 @@ type golden struct {
 	bits                          []int64   // [steps][workers][columns][rows]
 }
 
-func readGolden(t *testing.T, path string) golden {
+func readGolden(t testing.TB, path string) golden {
 	t.Helper()
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -55,7 +58,17 @@ func readGolden(t *testing.T, path string) golden {
 		aggregate: floats("aggregate"), residual: floats("residual"), stripe: floats("stripeResidual"), bits: bits.Data().([]int64)}
 }
 
-// TestGolden aggregates what the files of testdata/golden and of the folder GOTRAIN_GOLDEN have, in buckets of several sizes.
+// settings are buckets of several sizes.
+func (g golden) settings() []Settings {
+	return []Settings{
+		{ZeroThreshold: g.zero},
+		{ZeroThreshold: g.zero, BucketBytes: 1, Overlap: true},
+		{ZeroThreshold: g.zero, BucketBytes: 4 * 5 * g.rows, Overlap: true},
+	}
+}
+
+// TestGolden aggregates what the files of testdata/golden and of the folder GOTRAIN_GOLDEN have: in one process, and with MPI
+// in each number of processes that their workers can be shared by.
 func TestGolden(t *testing.T) {
 	for _, dir := range []string{filepath.Join("testdata", "golden"), os.Getenv("GOTRAIN_GOLDEN")} {
 		files, err := filepath.Glob(filepath.Join(dir, "onebit_*.safetensors"))
@@ -68,22 +81,70 @@ func TestGolden(t *testing.T) {
 		for _, path := range files {
 			t.Run(strings.TrimSuffix(filepath.Base(path), ".safetensors"), func(t *testing.T) {
 				g := readGolden(t, path)
-				for _, s := range []Settings{
-					{ZeroThreshold: g.zero},
-					{ZeroThreshold: g.zero, BucketBytes: 1, Overlap: true},
-					{ZeroThreshold: g.zero, BucketBytes: 4 * 5 * g.rows, Overlap: true},
-				} {
+				for _, s := range g.settings() {
 					t.Run(fmt.Sprintf("buckets of %d", s.BucketBytes), func(t *testing.T) {
 						g.check(t, group.Local(g.workers, 10*time.Second), s)
 					})
+				}
+				for n := 1; n <= g.workers; n++ {
+					if g.workers%n == 0 {
+						t.Run(fmt.Sprintf("mpi, %d processes", n), func(t *testing.T) {
+							grouptest.Run{Scenario: "golden", Processes: n, Workers: g.workers, Env: []string{"GOLDEN_FILE=" + path}}.Succeed(t)
+						})
+					}
 				}
 			})
 		}
 	}
 }
 
+func TestMain(m *testing.M) {
+	grouptest.Main(m, map[string]grouptest.Scenario{"golden": checkInJob})
+}
+
+// checkInJob checks a file on the workers of one process of a job.
+func checkInJob(j *group.Job) error {
+	var found faults
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		g := readGolden(&found, os.Getenv("GOLDEN_FILE"))
+		for _, s := range g.settings() {
+			g.check(&found, j.Members(), s)
+		}
+	}()
+	<-done
+	return found.err()
+}
+
+// faults collects what a check reports outside of a test.
+type faults struct {
+	testing.TB
+	mu  sync.Mutex
+	all []error
+}
+
+func (f *faults) err() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return errors.Join(f.all...)
+}
+
+func (f *faults) Helper()      {}
+func (f *faults) Failed() bool { return f.err() != nil }
+func (f *faults) FailNow()     { runtime.Goexit() }
+
+func (f *faults) Error(args ...any)            { f.Errorf("%s", fmt.Sprint(args...)) }
+func (f *faults) Fatal(args ...any)            { f.Error(args...); f.FailNow() }
+func (f *faults) Fatalf(s string, args ...any) { f.Errorf(s, args...); f.FailNow() }
+func (f *faults) Errorf(s string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all = append(f.all, fmt.Errorf(s, args...))
+}
+
 // check aggregates on the members of this process, which are all workers or some of them.
-func (g golden) check(t *testing.T, members []group.Member, s Settings) {
+func (g golden) check(t testing.TB, members []group.Member, s Settings) {
 	n := g.columns * g.rows
 	layout, buckets := table(g.columns, g.rows)
 	aggregators, arenas := make([]*Aggregator, len(members)), make([][]float32, len(members))
@@ -139,7 +200,7 @@ func (g golden) check(t *testing.T, members []group.Member, s Settings) {
 }
 
 // checkBits quantizes a worker's gradient as its aggregator is about to, and compares the bits.
-func (g golden) checkBits(t *testing.T, step, rank int, a *Aggregator, gradient []float32) {
+func (g golden) checkBits(t testing.TB, step, rank int, a *Aggregator, gradient []float32) {
 	residual := make([]float32, len(gradient))
 	if worker, _, owed := a.Residuals(); owed {
 		copy(residual, worker)
@@ -158,14 +219,14 @@ func (g golden) checkBits(t *testing.T, step, rank int, a *Aggregator, gradient 
 	}
 }
 
-func (g golden) compare(t *testing.T, what string, got, want []float32, seen []float64) {
+func (g golden) compare(t testing.TB, what string, got, want []float32, seen []float64) {
 	t.Helper()
 	for c := range g.columns {
 		g.compareColumn(t, what, c, got[c*g.rows:][:g.rows], want[c*g.rows:], seen)
 	}
 }
 
-func (g golden) compareColumn(t *testing.T, what string, c int, got, want []float32, seen []float64) {
+func (g golden) compareColumn(t testing.TB, what string, c int, got, want []float32, seen []float64) {
 	t.Helper()
 	for r := range got {
 		if d := math.Abs(float64(got[r]) - float64(want[r])); !(d <= 1e-5*seen[c]) {
