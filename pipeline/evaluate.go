@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gotrain/configs"
@@ -20,18 +21,18 @@ import (
 // test evaluates the model on the test set, each worker on its share of it, and writes CNTK's line.
 func (r *run) test(ctx context.Context) error {
 	found, n := make([]graph.Metrics, len(r.workers)), make([]int, len(r.workers))
-	interrupted := false
-	err := r.team.each(func(i int, m group.Member) (err error) {
+	asked := make([]bool, len(r.workers))
+	if err := r.team.each(func(i int, m group.Member) (err error) {
 		found[i], n[i], err = evaluate(ctx, r.workers[i].exec, r.cfg, r.tests, m.Rank(), m.Size())
+		if errors.Is(err, ErrInterrupted) {
+			asked[i], err = true, nil // all are to know
+		}
 		return err
-	})
-	if errors.Is(err, ErrInterrupted) {
-		interrupted, err = true, nil
+	}); err != nil {
+		return err
 	}
+	interrupted, err := r.team.any(slices.Contains(asked, true))
 	if err != nil {
-		return err
-	}
-	if interrupted, err = r.team.any(interrupted); err != nil {
 		return err
 	}
 	if interrupted {

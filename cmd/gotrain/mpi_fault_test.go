@@ -14,29 +14,32 @@ import (
 // TestALostWorkerEndsTheJobWhichContinues kills and stops processes in the middle of an epoch.
 func TestALostWorkerEndsTheJobWhichContinues(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		rank    int
-		signal  syscall.Signal
-		timeout time.Duration
-		says    string
+		name      string
+		processes int
+		rank      int
+		signal    syscall.Signal
+		timeout   time.Duration
+		says      string
 	}{
-		{"killed", 2, syscall.SIGKILL, 60 * time.Second,
+		{"killed", 4, 2, syscall.SIGKILL, 60 * time.Second,
 			`worker 0 has waited [0-9.]+s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for worker 2 \(host %s\), which does not answer; the same command continues the run from its last checkpoint`},
-		{"killed, the first", 0, syscall.SIGKILL, 60 * time.Second,
+		{"killed, the first", 4, 0, syscall.SIGKILL, 60 * time.Second,
 			`worker 1 has waited [0-9.]+s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for worker 0 \(host %s\), which does not answer; the same command continues the run from its last checkpoint`},
-		{"stopped", 2, syscall.SIGSTOP, 3 * time.Second,
+		{"stopped", 4, 2, syscall.SIGSTOP, 3 * time.Second,
 			`worker 0 waited 3s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for worker 2 \(host %s\), which is dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint`},
-		{"stopped, the first", 0, syscall.SIGSTOP, 3 * time.Second,
+		{"stopped, with two workers", 2, 1, syscall.SIGSTOP, 3 * time.Second,
+			`worker [01] waited 3s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for workers 2 \(host %s\) and 3 \(host %[1]s\), which are dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint`},
+		{"stopped, the first", 4, 0, syscall.SIGSTOP, 3 * time.Second,
 			`worker 1 waited 3s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for worker 0 \(host %s\), which is dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir, args := t.TempDir(), shared("distributed.timeout="+c.timeout.String(), "checkpoint.everyMinibatches=10")
-			j := mpiexec(t, dir, 4, args...)
+			j := mpiexec(t, dir, c.processes, args...)
 			e := j.run(t, 23, func() { syscall.Kill(j.process(t, c.rank), c.signal) })
 			t.Logf("ended after %v", e.took)
 			host, _ := os.Hostname()
 			e.lost(t, c.timeout, fmt.Sprintf(c.says, host))
-			continued(t, dir, 4, args)
+			continued(t, dir, c.processes, args)
 		})
 	}
 }
@@ -63,18 +66,23 @@ func (e ended) says(t *testing.T, pattern string) {
 func TestASignalStopsAllProcessesAtOneStep(t *testing.T) {
 	const stopped = `Stopped behind epoch [12], minibatch [0-9]+: the same command continues from there`
 	for _, c := range []struct {
-		name   string
-		rank   int // -1: mpiexec
-		signal syscall.Signal
+		name      string
+		processes int
+		rank      int // -1: mpiexec
+		signal    syscall.Signal
 	}{
-		{"SIGUSR1 to mpiexec", -1, syscall.SIGUSR1},
-		{"SIGUSR1 to the first", 0, syscall.SIGUSR1},
-		{"SIGUSR1 to another", 3, syscall.SIGUSR1},
-		{"SIGTERM to mpiexec", -1, syscall.SIGTERM},
+		{"SIGUSR1 to mpiexec", 4, -1, syscall.SIGUSR1},
+		{"SIGUSR1 to the first", 4, 0, syscall.SIGUSR1},
+		{"SIGUSR1 to another", 4, 3, syscall.SIGUSR1},
+		{"SIGUSR1 to one with two workers", 2, 1, syscall.SIGUSR1},
+		{"SIGTERM to mpiexec", 4, -1, syscall.SIGTERM},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir, args := t.TempDir(), shared()
-			j := mpiexec(t, dir, 4, args...)
+			if c.signal == syscall.SIGTERM { // which mpiexec passes on a second later
+				args = append(args, "learner.maxEpochs=15")
+			}
+			j := mpiexec(t, dir, c.processes, args...)
 			e := j.run(t, 25, func() {
 				pid := j.Process.Pid
 				if c.rank >= 0 {
@@ -93,7 +101,7 @@ func TestASignalStopsAllProcessesAtOneStep(t *testing.T) {
 				}
 				contains(t, "the record", read(t, filepath.Join(runDir(t, dir), "run.json")), `"interrupted"`)
 			}
-			continued(t, dir, 4, args)
+			continued(t, dir, c.processes, args)
 		})
 	}
 }

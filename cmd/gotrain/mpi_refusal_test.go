@@ -137,6 +137,23 @@ func TestDataThatDiffersEndsAll(t *testing.T) {
 	elsewhere(t, dir, other).ends(t, 2, "worker 2 has other configuration, data, program or libraries than worker 0: give all processes the same")
 }
 
+func TestProcessesThatHaveOtherNumbersOfWorkersAreRefused(t *testing.T) {
+	args := shared()
+	j := mpiexec(t, t.TempDir(), 1, slices.Concat(args, []string{":", "-n", "1", binary}, args, []string{"distributed.workers=8"})...)
+	j.run(t, 0, nil).ends(t, 2, "joining the MPI job: some processes have 4 workers and others 8: give all the same distributed.workers")
+}
+
+func TestAConfigurationThatOneProcessLacksEndsAll(t *testing.T) {
+	dir := t.TempDir()
+	args := shared()
+	j := mpiexec(t, dir, 1, slices.Concat(args, []string{":", "-n", "1", binary, "-config", "/proc/self/cwd/nothing.yaml"})...)
+	e := j.run(t, 0, nil)
+	if e.status != 2 || e.took > 15*time.Second || len(e.left) > 0 {
+		t.Errorf("exit status %d after %v, processes left: %v", e.status, e.took, e.left)
+	}
+	contains(t, "standard error", e.log, "/proc/self/cwd/nothing.yaml: there is no such file")
+}
+
 func TestAWorkerThatDivergesEndsAll(t *testing.T) {
 	for _, c := range []struct {
 		processes int

@@ -50,7 +50,7 @@ func read(t *testing.T, path string) string {
 
 var (
 	duration  = regexp.MustCompile(` [0-9.]+s \([0-9.]+ samples per second\)`)
-	continues = regexp.MustCompile(`(?m)^Continuing \S+ from epoch [1-3], minibatch [0-9]+ `)
+	continues = regexp.MustCompile(`(?m)^Continuing \S+ from epoch [0-9]+, minibatch [0-9]+ `)
 )
 
 // epochs are the lines of epochs and evaluations without their times, each once.

@@ -54,7 +54,7 @@ static int enter(struct gotrain_mpi *m) {
 
 int gotrain_mpi_init(struct gotrain_mpi *m) {
 	struct sigaction before[_NSIG], after;
-	int i, rc, found = 0, *limit, first;
+	int i, rc, found = 0, *limit, first, told[2] = {m->workers, -m->workers}, most[2];
 	char name[MPI_MAX_PROCESSOR_NAME] = "", own[MPI_NAME];
 	MPI_Comm host;
 
@@ -90,6 +90,11 @@ int gotrain_mpi_init(struct gotrain_mpi *m) {
 	first = first == 0;
 	MPI_Comm_free(&host);
 	if (failed(m, "MPI_Allreduce", MPI_Allreduce(&first, &m->hosts, 1, MPI_INT, MPI_SUM, comm))) return 1;
+	if (failed(m, "MPI_Allreduce", MPI_Allreduce(told, most, 2, MPI_INT, MPI_MAX, comm))) return 1;
+	if (most[0] != -most[1]) {
+		snprintf(m->error, sizeof m->error, "some processes have %d workers and others %d: give all the same distributed.workers", -most[1], most[0]);
+		return 1;
+	}
 	i = 0;
 	MPI_Get_processor_name(name, &i);
 	memset(own, 0, sizeof own);

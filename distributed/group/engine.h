@@ -6,6 +6,7 @@
 enum { MPI_NAME = 256 };
 
 struct gotrain_mpi {
+	int workers;           // of the job, as this process was told; set before gotrain_mpi_init
 	int rank, size;
 	int hosts, local_size; // hosts of the job, processes on this one
 	int tag_limit;

@@ -79,6 +79,7 @@ func join(workers int, timeout time.Duration) (*Job, error) {
 // run is the engine's goroutine.
 func (e *engine) run(workers int, timeout time.Duration, joined chan<- error) {
 	runtime.LockOSThread() // for good: the thread ends with the goroutine
+	e.c.workers = C.int(workers)
 	if C.gotrain_mpi_init(e.c) != 0 {
 		joined <- e.error()
 		return
