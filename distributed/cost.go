@@ -9,16 +9,15 @@ import (
 
 // Machine is what the cost model knows: of one worker's step, and of the way to the others. Times are in seconds.
 type Machine struct {
-	Workers   int
-	Layout    *graph.Layout
-	Plan      []graph.Bucket
-	Ready     []float64       // from the start of a step until the gradients of each bucket of Plan are there
-	Backward  float64         // until the end of the backward pass
-	Update    float64         // what follows when the aggregate is there
-	Encode    map[int]float64 // by bits: quantizing the whole arena
-	Decode    map[int]float64 // by bits: summing what is owned, quantizing the sums, decoding the whole arena
-	Latency   float64         // of an exchange of short messages
-	Bandwidth float64         // bytes that a worker sends in a second, to all others together
+	Workers  int
+	Layout   *graph.Layout
+	Plan     []graph.Bucket
+	Ready    []float64       // from the start of a step until the gradients of each bucket of Plan are there
+	Backward float64         // until the end of the backward pass
+	Update   float64         // what follows when the aggregate is there
+	Encode   map[int]float64 // by bits: quantizing the whole arena
+	Decode   map[int]float64 // by bits: summing what is owned, quantizing the sums, decoding the whole arena
+	Link     Link
 }
 
 // Cost is what a step takes at a number of bits. Times are in seconds.
@@ -38,14 +37,14 @@ func (c Cost) Hidden() float64 { return max(0, c.Exchange-c.Exposed) }
 // message is one phase of a bucket in the model.
 type message struct {
 	at     float64 // when it can go
-	wire   float64 // time on the link
+	bytes  int
 	work   float64 // summing or decoding when it has arrived
 	follow *message
 }
 
 // Predict says what a step takes. The model is a worker with one processor, which computes and encodes, and one link, on which
-// messages follow each other: a message goes when it is there and the link is free, takes its bytes over the bandwidth, and
-// arrives a latency later. All workers are alike, so that an owner has all parts when its own are sent.
+// messages follow each other: a message goes when it is there and the link is free, takes its bytes over the bandwidth (but for
+// those that pass at once), and arrives a latency later. All workers are alike, so that an owner has all parts when its own are sent.
 func (m Machine) Predict(bits int, s Settings) Cost {
 	f := quantizer.Format{Bits: bits, ZeroThreshold: s.ZeroThreshold}
 	c := Cost{Bits: bits, Compute: m.Backward + m.Update, Quantize: m.Encode[bits]}
@@ -63,10 +62,11 @@ func (m Machine) Predict(bits int, s Settings) Cost {
 		encoded += share * m.Encode[bits]
 		scatter, gather := b.most(f)
 		c.Bytes += scatter + gather
-		second := &message{wire: m.wire(gather), work: share * m.Decode[bits] / 2}
-		waiting = append(waiting, &message{at: at + encoded, wire: m.wire(scatter), work: second.work, follow: second})
+		second := &message{bytes: gather, work: share * m.Decode[bits] / 2}
+		waiting = append(waiting, &message{at: at + encoded, bytes: scatter, work: second.work, follow: second})
 	}
-	backward, free, end := m.Backward+encoded, 0.0, 0.0
+	backward, end := m.Backward+encoded, 0.0
+	free, tokens := 0.0, m.Link.Burst // since when the link is free, and what it then lets pass at once
 	for len(waiting) > 0 {
 		first := 0
 		for i, q := range waiting {
@@ -75,9 +75,15 @@ func (m Machine) Predict(bits int, s Settings) Cost {
 			}
 		}
 		q := waiting[first]
-		free = max(free, q.at) + q.wire
-		done := free + m.Latency + q.work
-		c.Exchange += q.wire + m.Latency + q.work
+		start := max(free, q.at)
+		tokens = min(m.Link.Burst, tokens+(start-free)*m.Link.Bandwidth)
+		wire := 0.0
+		if over := float64(q.bytes) - tokens; over > 0 && m.Link.Bandwidth > 0 {
+			wire = over / m.Link.Bandwidth
+		}
+		free, tokens = start+wire, max(0, tokens-float64(q.bytes))
+		done := free + m.Link.Latency + q.work
+		c.Exchange += wire + m.Link.Latency + q.work
 		if waiting[first] = q.follow; q.follow != nil {
 			q.follow.at = done
 		} else {
@@ -90,14 +96,6 @@ func (m Machine) Predict(bits int, s Settings) Cost {
 	}
 	c.Total = backward + c.Exposed + m.Update
 	return c
-}
-
-// wire is the time of so many bytes on the link.
-func (m Machine) wire(bytes int) float64 {
-	if m.Bandwidth == 0 {
-		return 0
-	}
-	return float64(bytes) / m.Bandwidth
 }
 
 // BucketBytes chooses the size of buckets with the least predicted time, and of those that take about as long the largest.
@@ -115,8 +113,9 @@ func (m Machine) BucketBytes(bits int, s Settings) int {
 // BreakEven is the bandwidth, in bytes a second, below which so many bits take less time than 32 by a share of it; 0 where they
 // never do, and infinite where they always do.
 func (m Machine) BreakEven(bits int, s Settings, share float64) float64 {
+	m.Link.Burst = 0
 	pays := func(bandwidth float64) bool {
-		m.Bandwidth = bandwidth
+		m.Link.Bandwidth = bandwidth
 		return m.Predict(bits, s).Total < (1-share)*m.Predict(32, s).Total
 	}
 	return threshold(1e3, 1e13, pays)
@@ -125,7 +124,7 @@ func (m Machine) BreakEven(bits int, s Settings, share float64) float64 {
 // SizeToPay is how many times as many parameters the network needs, with the same computation, for so many bits to take less
 // time than 32 by a share of it; infinite where no size does.
 func (m Machine) SizeToPay(bits int, s Settings, share float64) float64 {
-	encode, decode, bandwidth := m.Encode, m.Decode, m.Bandwidth
+	encode, decode, link := m.Encode, m.Decode, m.Link
 	scaled := func(times map[int]float64, by float64) map[int]float64 {
 		out := map[int]float64{}
 		for bits, t := range times {
@@ -134,7 +133,8 @@ func (m Machine) SizeToPay(bits int, s Settings, share float64) float64 {
 		return out
 	}
 	x := threshold(1e-4, 1e4, func(x float64) bool { // more parameters are as a slower link, and as slower quantizing
-		m.Encode, m.Decode, m.Bandwidth = scaled(encode, 1/x), scaled(decode, 1/x), bandwidth*x
+		m.Encode, m.Decode = scaled(encode, 1/x), scaled(decode, 1/x)
+		m.Link.Bandwidth, m.Link.Burst = link.Bandwidth*x, link.Burst*x
 		return m.Predict(bits, s).Total < (1-share)*m.Predict(32, s).Total
 	})
 	return 1 / x

@@ -81,13 +81,22 @@ func median(n int, f func()) float64 {
 	return times[n/2]
 }
 
-// LinkSpeed measures exchanges of all workers with all: the latency of short messages, and the bandwidth of a worker that sends
-// so many bytes to the others together, time and again, because links let the first bytes pass faster than the rest.
-func LinkSpeed(m group.Member, bytes int) (latency, bandwidth float64, err error) {
+// Link is the way from a worker to all others together. It is a token bucket: so many bytes pass at once when it has been idle,
+// as switches, clouds and the kernel's buffers let them, and the rest at its bandwidth.
+type Link struct {
+	Latency   float64 // of an exchange of short messages, in seconds
+	Bandwidth float64 // bytes a second; 0: there are no others
+	Burst     float64 // bytes
+}
+
+// MeasureLink measures exchanges of all workers with all, of short messages and of ones that make up so many bytes from each
+// worker: few at a time, after the link has been idle, and many in a row.
+func MeasureLink(m group.Member, few, many int, idle time.Duration) (l Link, err error) {
 	if m.Size() == 1 {
-		return 0, 0, nil
+		return l, nil
 	}
-	exchange := func(each int) (seconds float64, err error) {
+	exchange := func(bytes int) (seconds float64, err error) {
+		each := max(bytes/(m.Size()-1), 1)
 		send, receive := make([][]byte, m.Size()), make([][]byte, m.Size())
 		for w := range send {
 			if w != m.Rank() {
@@ -98,30 +107,34 @@ func LinkSpeed(m group.Member, bytes int) (latency, bandwidth float64, err error
 		err = m.Exchange(group.Tag{Phase: group.Control}, send, receive)
 		return time.Since(start).Seconds(), err
 	}
-	var times []float64
-	for range 21 {
-		t, err := exchange(64)
-		if err != nil {
-			return 0, 0, err
+	// middle is the median time; the first exchange does not count.
+	middle := func(rounds, bytes int, idle time.Duration) (float64, error) {
+		var times []float64
+		for n := range rounds + 1 {
+			time.Sleep(idle)
+			t, err := exchange(bytes)
+			if err != nil {
+				return 0, err
+			}
+			if n > 0 {
+				times = append(times, t)
+			}
 		}
-		times = append(times, t)
+		slices.Sort(times)
+		return times[len(times)/2], nil
 	}
-	slices.Sort(times)
-	latency = times[len(times)/2]
-	each := max(bytes/(m.Size()-1), 1)
-	const rounds = 4 // all workers make as many
-	times = times[:0]
-	for range rounds {
-		t, err := exchange(each)
-		if err != nil {
-			return 0, 0, err
-		}
-		times = append(times, t)
+	if l.Latency, err = middle(21, 64, 0); err != nil {
+		return l, err
 	}
-	times = times[1:] // what a link lets through at once is gone
-	sum := 0.0
-	for _, t := range times {
-		sum += t
+	short, err := middle(5, few, idle)
+	if err != nil {
+		return l, err
 	}
-	return latency, float64(each*(m.Size()-1)) / max(sum/float64(len(times))-latency, 1e-9), nil
+	long, err := middle(3, many, 0)
+	if err != nil {
+		return l, err
+	}
+	l.Bandwidth = float64(many) / max(long-l.Latency, 1e-9)
+	l.Burst = max(0, float64(few)-l.Bandwidth*max(0, short-l.Latency))
+	return l, nil
 }

@@ -65,7 +65,7 @@ func (b *bench) choose() (c choice, err error) {
 		}
 		return s
 	}
-	link := fmt.Sprintf("workers send %s with a latency of %s", rate(m.Bandwidth), duration(m.Latency))
+	link := fmt.Sprintf("workers send %s with a latency of %s", rate(m.Link.Bandwidth), duration(m.Link.Latency))
 	if !d.Bits.Auto {
 		c.BucketBytes = sized(bits[0]).BucketBytes
 		c.Why = fmt.Sprintf("Chosen: buckets of %s (%s)", bytesText(int64(c.BucketBytes)), link)

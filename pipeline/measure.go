@@ -58,91 +58,96 @@ func (b *bench) restore() error {
 }
 
 // probes is how often a step is measured, beside once for nothing.
-const probes = 5
+const probes = 7
 
-// machine measures what the cost model needs, on every worker, and gives all the means.
-func (b *bench) machine(s distributed.Settings, bits ...int) (distributed.Machine, error) {
+// machine measures what the cost model needs on all workers. A step's times are those of the slowest worker, for whom the
+// others wait.
+func (b *bench) machine(s distributed.Settings, bits ...int) (m distributed.Machine, err error) {
 	r := b.r
 	layout, _ := r.workers[0].exec.Layouts()
-	all := make([]distributed.Machine, len(r.workers))
-	err := r.team.each(func(i int, m group.Member) error {
-		w, own := r.workers[i], &all[i]
-		*own = distributed.Machine{Workers: m.Size(), Layout: layout, Plan: r.plan.Buckets, Encode: map[int]float64{}, Decode: map[int]float64{},
-			Ready: make([]float64, len(r.plan.Buckets))}
-		var steps []*distributed.Probe
-		var updates []float64
-		for n := range probes + 1 {
+	m = distributed.Machine{Workers: r.team.workers, Layout: layout, Plan: r.plan.Buckets, Encode: map[int]float64{}, Decode: map[int]float64{}}
+	if m.Ready, m.Backward, m.Update, err = b.computation(); err != nil {
+		return m, err
+	}
+	// Every worker measures for itself, and all at the same time: quantizers by bits, and then latency and bandwidth.
+	found := make([][]float64, len(r.workers))
+	if err := r.team.each(func(i int, w group.Member) error {
+		for _, n := range bits {
+			encode, decode := distributed.QuantizerSeconds(w, layout, r.workers[i].exec.Arena(graph.Gradients), n, s)
+			found[i] = append(found[i], encode, decode)
+		}
+		if err := group.Barrier(w, r.team.control()); err != nil {
+			return err
+		}
+		idle := time.Duration(min(m.Backward, 0.5) * float64(time.Second))
+		link, err := distributed.MeasureLink(w, layout.Size/4, 4*layout.Size, idle) // what about 1 bit takes, and what 32 take
+		found[i] = append(found[i], link.Latency, link.Bandwidth, link.Burst)
+		return err
+	}); err != nil {
+		return m, err
+	}
+	if err := r.team.sum(func(i int) []*float64 { return pointers(found[i]) }); err != nil {
+		return m, err
+	}
+	mean := func(j int) float64 { return found[0][j] / float64(r.team.workers) }
+	for j, n := range bits {
+		m.Encode[n], m.Decode[n] = mean(2*j), mean(2*j+1)
+	}
+	last := 2 * len(bits)
+	m.Link = distributed.Link{Latency: mean(last), Bandwidth: mean(last + 1), Burst: mean(last + 2)}
+	return m, nil
+}
+
+// computation measures steps without exchange: when the gradients of each bucket are there, when the backward pass has ended,
+// and how long the update takes.
+func (b *bench) computation() (ready []float64, backward, update float64, err error) {
+	r := b.r
+	count := len(r.plan.Buckets)
+	found := make([][]float64, len(r.workers)) // of one step: ready, backward, update
+	steps := make([][]float64, count+2)        // by value
+	for n := range probes + 1 {
+		if err := r.team.each(func(i int, m group.Member) error {
 			if err := group.Barrier(m, r.team.control()); err != nil {
 				return err
 			}
 			p := &distributed.Probe{Member: m, Start: time.Now()}
-			if _, err := w.exec.Step(&b.batches[i], b.update, p); err != nil {
+			if _, err := r.workers[i].exec.Step(&b.batches[i], b.update, p); err != nil {
 				return err
 			}
+			found[i] = append(p.Finished, p.Backward, time.Since(p.Start).Seconds()-p.Backward)
+			return nil
+		}); err != nil {
+			return nil, 0, 0, err
+		}
+		if err := r.team.most(func(i int) []*float64 { return pointers(found[i]) }); err != nil {
+			return nil, 0, 0, err
+		}
+		for j, v := range found[0] {
 			if n > 0 {
-				steps, updates = append(steps, p), append(updates, time.Since(p.Start).Seconds()-p.Backward)
+				steps[j] = append(steps[j], v)
 			}
 		}
-		middle := func(of func(*distributed.Probe) float64) float64 {
-			var values []float64
-			for _, p := range steps {
-				values = append(values, of(p))
-			}
-			slices.Sort(values)
-			return values[len(values)/2]
-		}
-		own.Backward = middle(func(p *distributed.Probe) float64 { return p.Backward })
-		for j := range own.Ready {
-			own.Ready[j] = middle(func(p *distributed.Probe) float64 { return p.Finished[j] })
-		}
-		slices.Sort(updates)
-		own.Update = updates[len(updates)/2]
-		if err := group.Barrier(m, r.team.control()); err != nil {
-			return err
-		}
-		for _, n := range bits {
-			own.Encode[n], own.Decode[n] = distributed.QuantizerSeconds(m, layout, w.exec.Arena(graph.Gradients), n, s)
-		}
-		if err := group.Barrier(m, r.team.control()); err != nil {
-			return err
-		}
-		var err error
-		own.Latency, own.Bandwidth, err = distributed.LinkSpeed(m, 4*layout.Size)
-		return err
-	})
-	if err != nil {
-		return distributed.Machine{}, err
 	}
-	for i := range all { // the maps' values have no addresses: sum them in slices
-		all[i].Workers = r.team.workers
+	for _, times := range steps {
+		slices.Sort(times)
+		ready = append(ready, times[len(times)/2])
 	}
-	encode, decode := make([][]float64, len(all)), make([][]float64, len(all))
-	for i := range all {
-		for _, n := range bits {
-			encode[i], decode[i] = append(encode[i], all[i].Encode[n]), append(decode[i], all[i].Decode[n])
-		}
+	// Who is first waits for the last, who began last: its gradients are later than its own clock says.
+	backward, update = ready[count], ready[count+1]
+	ready = ready[:count]
+	late := max(0, backward-ready[count-1])
+	for j := range ready {
+		ready[j] += late
 	}
-	values := func(i int) (v []*float64) {
-		m := &all[i]
-		v = []*float64{&m.Backward, &m.Update, &m.Latency, &m.Bandwidth}
-		for j := range m.Ready {
-			v = append(v, &m.Ready[j])
-		}
-		for j := range bits {
-			v = append(v, &encode[i][j], &decode[i][j])
-		}
-		return v
+	return ready, backward, update, nil
+}
+
+func pointers(values []float64) []*float64 {
+	p := make([]*float64, len(values))
+	for i := range values {
+		p[i] = &values[i]
 	}
-	if err := r.team.sum(values); err != nil {
-		return distributed.Machine{}, err
-	}
-	for _, v := range values(0) {
-		*v /= float64(r.team.workers)
-	}
-	for j, n := range bits {
-		all[0].Encode[n], all[0].Decode[n] = encode[0][j], decode[0][j]
-	}
-	return all[0], nil
+	return p
 }
 
 // step measures whole steps at a number of bits: the mean of some, as all workers see it.

@@ -156,7 +156,7 @@ func (r *run) alone(b *bench) (seconds float64, err error) {
 func (p profiled) print(w io.Writer, workers int, alone float64) {
 	m := p.machine
 	if workers > 1 {
-		fmt.Fprintf(w, "between workers: latency %s, %s from each; buckets of %s\n", duration(m.Latency), rate(m.Bandwidth), bytesText(int64(p.settings.BucketBytes)))
+		fmt.Fprintf(w, "between workers: latency %s, %s from each; buckets of %s\n", duration(m.Link.Latency), rate(m.Link.Bandwidth), bytesText(int64(p.settings.BucketBytes)))
 	}
 	const row = "%5s %12s %10s %10s %10s %10s %10s %11s %10s\n"
 	fmt.Fprintf(w, "\n"+row, "bits", "sent", "compute", "quantize", "exchange", "hidden", "exposed", "predicted", "measured")
