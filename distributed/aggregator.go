@@ -47,7 +47,7 @@ func (r *residuals) commit()            { r.now = 1 - r.now }
 type Times struct {
 	Encode  time.Duration // quantizing gradients, on the executor's thread
 	Decode  time.Duration // summing, quantizing sums and decoding, beside the backward pass but for what Exposed has of it
-	Exposed time.Duration // waiting for the aggregate when the backward pass has ended
+	Exposed time.Duration // waiting for the aggregate when the backward pass has ended, and in it for statistics of batch norm
 	Bytes   int64         // sent by this worker
 }
 

@@ -214,7 +214,9 @@ func (x *exchange) Wait() (graph.Metrics, error) {
 	return m, err
 }
 
-// Gather collects every worker's values in the middle of a pass.
+// Gather collects every worker's values in the middle of a pass, which waits for them.
 func (x *exchange) Gather(send []float64) ([][]float64, error) {
+	start := time.Now()
+	defer func() { x.a.times.Exposed += time.Since(start) }()
 	return gather(x.a.member, group.Tag{Phase: group.Statistic, Step: x.step}, send)
 }

@@ -45,6 +45,9 @@ func (r *run) logEpoch(s *Step) error {
 	_, err := fmt.Fprintln(r.Out, epochLine(s.Minibatch.Epoch+1, s.Sums, s.Elapsed))
 	if r.workers[0].aggregator != nil {
 		r.say.printf("%s", r.spent)
+		if warning := r.spent.slower(r.team, s.Sums.Count); warning != "" && s.Epoch == 1 {
+			r.say.printf("warning: %s", warning)
+		}
 	}
 	if wait := r.spent.data; wait > s.Elapsed/10 {
 		r.say.printf("warning: %.1f of %.1f seconds were spent waiting for data: raise reader.workers or reader.prefetch", wait.Seconds(), s.Elapsed.Seconds())

@@ -32,6 +32,22 @@ func (s split) String() string {
 		s.compute().Seconds(), s.Encode.Seconds(), s.Decode.Seconds(), s.Exposed.Seconds(), s.data.Seconds(), bytesText(s.Bytes/int64(n)))
 }
 
+// slower says that one host alone would train so many samples faster than all do; "" where it would not. Alone, a host makes
+// the shares of all workers one after the other, with the threads of the workers that it has now.
+func (s split) slower(t *team, samples float64) string {
+	alone := s.compute().Seconds() * float64(t.workers) / float64(t.host())
+	all := (s.total + s.data).Seconds()
+	if t.workers == 1 || all < 1.1*alone {
+		return ""
+	}
+	host := "one worker of its own with the threads of all"
+	if t.hosts() > 1 {
+		host = "one host alone"
+	}
+	return fmt.Sprintf("%d workers trained %.0f samples a second, and %s would train about %.0f: gotrain profile says what the exchange takes; train with fewer workers, larger minibatches, fewer bits or a faster network",
+		t.workers, samples/all, host, samples/alone)
+}
+
 // bytesText writes a number of bytes for a person.
 func bytesText(n int64) string {
 	switch {

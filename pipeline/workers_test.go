@@ -2,11 +2,17 @@ package pipeline
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"gotrain/configs"
 )
 
 // model reads the final model of the only run of a folder.
@@ -118,5 +124,70 @@ func TestStatisticsAreWeightedBySamples(t *testing.T) {
 	got := weighted([][]float32{{1, 0.1}, {4, 0.1}, {100, 0.1}}, []int64{2, 1, 0})
 	if fmt.Sprint(got) != "[2 0.1]" {
 		t.Error(got)
+	}
+}
+
+// TestSynchronizedWorkersTrainAsOne compares workers with synchronized batch norm, whose shares are uneven, with one worker.
+func TestSynchronizedWorkersTrainAsOne(t *testing.T) {
+	losses := func(args ...string) string {
+		s := do(t, small(t, t.TempDir(), append(args, "learner.minibatchSize=30", "learner.epochSize=120", "network.batchNorm.sync=true", "learner.numMBsToShowResult=1")...), nil)
+		return s.out
+	}
+	var one, four struct{ loss, errors float64 }
+	read := func(line string, to *struct{ loss, errors float64 }) {
+		if _, err := fmt.Sscanf(line, "Finished Epoch [1]: [Training] loss = %g * 120, metric = %g%%", &to.loss, &to.errors); err != nil {
+			t.Fatal(err, line)
+		}
+	}
+	read(losses(), &one)
+	read(losses("distributed.workers=4"), &four)
+	if d := (one.loss - four.loss) / one.loss; d > 1e-3 || d < -1e-3 {
+		t.Errorf("one worker %v, four %v", one, four)
+	}
+}
+
+// TestMoreWorkersThatAreSlowerAreWarnedOf has a split whose exchange takes most of the time.
+func TestMoreWorkersThatAreSlowerAreWarnedOf(t *testing.T) {
+	s := split{steps: 10, total: 10 * time.Second}
+	s.Exposed = 8 * time.Second
+	four := &team{workers: 4}
+	want := "4 workers trained 100 samples a second, and one worker of its own with the threads of all would train about 500: gotrain profile says what the exchange takes; train with fewer workers, larger minibatches, fewer bits or a faster network"
+	if got := s.slower(four, 1000); got != want {
+		t.Errorf("says %q\nwant %q", got, want)
+	}
+	s.Exposed = 0
+	if got := s.slower(four, 1000); got != "" {
+		t.Errorf("says %q", got)
+	}
+}
+
+// TestAutoChoosesOnceAndSaysWhy continues a run that has chosen its bits.
+func TestAutoChoosesOnceAndSaysWhy(t *testing.T) {
+	dir := t.TempDir()
+	auto := func() *configs.Config { return small(t, dir, "distributed.workers=2", "distributed.bits=auto") }
+	first := stop(t, auto(), nil)
+	r, err := readRecord(only(t, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Chosen == nil || !slices.Contains(allBits, r.Chosen.Bits) || r.Chosen.BucketBytes == 0 || !strings.Contains(first.screen, r.Chosen.Why) {
+		t.Fatalf("record %+v, says\n%s", r.Chosen, first.screen)
+	}
+	second := do(t, auto(), nil)
+	if !strings.Contains(second.screen, r.Chosen.Why) {
+		t.Errorf("goes on with another choice than %q:\n%s", r.Chosen.Why, second.screen)
+	}
+}
+
+func TestProfileSaysWhatBitsTake(t *testing.T) {
+	var out bytes.Buffer
+	if err := Profile(context.Background(), Settings{Config: small(t, t.TempDir(), "distributed.workers=2"), Out: &out, Log: io.Discard}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"2 workers in this process, 1 threads each", "bits         sent    compute   quantize   exchange     hidden    exposed   predicted   measured",
+		"\n   32 ", "\n    1 ", "<- chosen", "Would 1 bit pay here?", "One worker alone, with the threads of all workers of its host, takes|warning: 2 workers take"} {
+		if !slices.ContainsFunc(strings.Split(want, "|"), func(s string) bool { return strings.Contains(out.String(), s) }) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
 	}
 }
