@@ -305,9 +305,12 @@ func (r *run) finish(err error) error {
 // close frees everything. Where all processes end, and for one reason, they leave together; else this one has to end the
 // others, and tells why, because it ends with them.
 func (r *run) close(err error) {
-	alone := err != nil && !errors.Is(err, ErrInterrupted) && !Told(err) && !errors.As(err, new(*sharedError))
+	alone := err != nil && !errors.Is(err, ErrInterrupted) && !Told(err)
 	if r.team != nil && r.team.job != nil && alone {
 		r.team.fail(r.Settings.Log, err)
+	}
+	if errors.As(err, new(*sharedError)) { // now, for when the first process has left, mpiexec ends the others
+		fmt.Fprintln(r.Settings.Log, "gotrain:", err)
 	}
 	for _, w := range r.workers {
 		w.close()

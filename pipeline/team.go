@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -118,10 +119,12 @@ type leaderError struct {
 
 func (e *leaderError) Error() string { return e.Text }
 
-// Told says whether another process tells of an error.
-func Told(err error) bool { return errors.As(err, new(*leaderError)) }
+// Told says whether an error has been told, here or by another process.
+func Told(err error) bool {
+	return errors.As(err, new(*leaderError)) || errors.As(err, new(*sharedError))
+}
 
-// sharedError is the leading process' own view of an error that all processes have come to.
+// sharedError is the leading process' own view of an error that all processes have come to. It tells of it before it leaves.
 type sharedError struct{ error }
 
 func (e *sharedError) Unwrap() error { return e.error }
@@ -320,9 +323,17 @@ func (t *team) close() error {
 	return t.job.Close()
 }
 
-// fail says why, and ends all processes, this one too.
+// fail says why, and where that is to be mended, and ends all processes, this one too.
 func (t *team) fail(w io.Writer, err error) {
-	t.job.Fail(err, func() { fmt.Fprintln(w, "gotrain:", err) })
+	where := ""
+	if !errors.As(err, new(*group.LostError)) && !errors.As(err, new(*DivergedError)) {
+		host, e := os.Hostname()
+		if e != nil {
+			host = "an unknown host"
+		}
+		where = fmt.Sprintf("worker %d on %s: ", t.members[0].Rank(), host)
+	}
+	t.job.Fail(err, func() { fmt.Fprintf(w, "gotrain: %s%v\n", where, err) })
 }
 
 // raw sees values as bytes, and unraw bytes as values: processes of one job run on machines of one kind.

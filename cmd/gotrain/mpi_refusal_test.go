@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gotrain/distributed/group"
+	"gotrain/internal/synthetic"
 )
 
 // ends checks that a job ends at once with a status, and that its processes together say one thing.
@@ -152,6 +153,49 @@ func TestAConfigurationThatOneProcessLacksEndsAll(t *testing.T) {
 		t.Errorf("exit status %d after %v, processes left: %v", e.status, e.took, e.left)
 	}
 	contains(t, "standard error", e.log, "/proc/self/cwd/nothing.yaml: there is no such file")
+}
+
+func TestAPictureThatOneProcessCannotReadEndsAll(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	for _, d := range []string{dir, other} {
+		if err := synthetic.Images(filepath.Join(d, "data"), []string{"daisy", "rose"}, 32, 16); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pictures, err := filepath.Glob(filepath.Join(other, "data", "rose", "*"))
+	if err != nil || len(pictures) != 32 {
+		t.Fatal(pictures, err)
+	}
+	for _, path := range pictures { // each as long as before, so that all processes begin
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := []byte(read(t, path))
+		clear(b[len(b)/2:])
+		write(t, path, string(b))
+		if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"-config", filepath.Join(dir, "pictures.yaml")}
+	write(t, args[1], strings.Replace(placed, "ctf, path: /proc/self/cwd/data/train.txt, featureShape: [1, 8, 8]", "images, path: /proc/self/cwd/data", 1))
+	e := mpiexec(t, dir, 3, slices.Concat(args, []string{":", "-n", "1", "-wdir", other, binary}, args)...).run(t, 0, nil)
+	host, _ := os.Hostname()
+	e.ends(t, 1, `worker 3 on `+host+`: epoch 1, minibatch 1: /proc/self/cwd/data/rose/\S+: .*: mend or remove it, or set reader.onError: skip`)
+}
+
+func TestACheckpointThatCannotBeWrittenEndsAll(t *testing.T) {
+	dir := t.TempDir()
+	j := mpiexec(t, dir, 4, shared("checkpoint.everyMinibatches=10", "learner.maxEpochs=50")...)
+	e := j.run(t, 25, func() {
+		checkpoints := filepath.Join(runDir(t, dir), "checkpoints")
+		if err := os.Rename(checkpoints, checkpoints+"-moved"); err != nil {
+			t.Error(err)
+		}
+		write(t, checkpoints, "")
+	})
+	e.ends(t, 1, `saving the checkpoint of step [0-9]+: unlinkat \S+/checkpoints/[0-9]+: not a directory`)
 }
 
 func TestAWorkerThatDivergesEndsAll(t *testing.T) {
