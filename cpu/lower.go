@@ -31,7 +31,7 @@ func (l *lowering) operation(o *graph.Op) (func() error, error) {
 		return l.dense(o)
 	case graph.SoftmaxCrossEntropy:
 		return l.loss(o)
-	case graph.Apply: // Executor.Update
+	case graph.Aggregate, graph.Apply: // Exchange.Wait and Executor.Update
 		return nil, nil
 	}
 	return l.simple(o)

@@ -134,3 +134,11 @@ func TestOperationsStandInAnOrderThatRuns(t *testing.T) {
 		}
 	}
 }
+
+func TestAggregationComesBeforeTheUpdate(t *testing.T) {
+	p := resnet(t, "cifar", 8, "A", 2, 3, 32, graph.Options{Aggregation: "4 workers, 1 bit"})
+	o, update := p.Ops[len(p.Ops)-2], p.Ops[len(p.Ops)-1]
+	if o.Kind != graph.Aggregate || o.Name != "4 workers, 1 bit" || update.Kind != graph.Apply || len(o.In) != len(p.Parameters.Slots) || p.Backward != len(p.Ops)-2 {
+		t.Errorf("the step ends with %s %q and %s, its backward pass at %d of %d", o.Kind, o.Name, update.Kind, p.Backward, len(p.Ops))
+	}
+}

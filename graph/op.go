@@ -46,6 +46,9 @@ const (
 	// SoftmaxCrossEntropy: logits, labels, weights, divisor -> loss, errors[, dlogits]. loss and errors are sums over the
 	// samples, each times its weight; dlogits is the gradient of loss / divisor.
 	SoftmaxCrossEntropy
+	// Aggregate: every parameter gradient -> nothing; the gradient arena then holds the aggregate of all workers. It is where
+	// a step waits for its Exchange, which has begun with the first bucket.
+	Aggregate
 	// Apply: every parameter gradient -> nothing; updates the arenas by the learner's rule.
 	Apply
 	kinds
@@ -54,7 +57,7 @@ const (
 var kindNames = [kinds]string{"conv", "conv backward data", "conv backward weights", "batch norm",
 	"batch norm inference", "batch norm backward", "relu", "relu backward", "add", "subsample", "subsample backward",
 	"max pool", "max pool backward", "average pool", "average pool backward", "dense", "dense backward data",
-	"dense backward weights", "softmax cross-entropy", "update"}
+	"dense backward weights", "softmax cross-entropy", "aggregate", "update"}
 
 func (k Kind) String() string { return kindNames[k] }
 

@@ -10,6 +10,9 @@ type Options struct {
 	Inference   bool // forward pass only
 	NoFusion    bool // leave operations as they are, to test that fusion changes nothing
 	BucketBytes int  // of gradients at least in a bucket; 0: all in one
+
+	// Aggregation names how gradients are aggregated over workers, as the step's Exchange does it; empty: there is one worker.
+	Aggregation string
 }
 
 // Bucket is a contiguous range of the gradient arena that becomes final at one point of the backward pass.
@@ -63,7 +66,7 @@ func Compile(g *Graph, o Options) (*Plan, error) {
 	}
 	g.dropDead()
 	if !o.Inference {
-		g.appendUpdate()
+		g.appendUpdate(o.Aggregation)
 	}
 	p.Ops, p.Tensors = g.Ops, g.Tensors
 	phase := func(from Phase) int {
@@ -96,15 +99,18 @@ func (p *Plan) Fits(b *Batch) error {
 	return nil
 }
 
-// appendUpdate ends the step with the learner's update of all parameters.
-func (g *Graph) appendUpdate() {
-	o := &Op{Kind: Apply, Name: "update", Phase: Updating}
+// appendUpdate ends the step with the aggregation, where there is one, and the learner's update of all parameters.
+func (g *Graph) appendUpdate(aggregation string) {
+	var gradients []*Tensor
 	for _, t := range g.Tensors {
 		if t.Role == ParameterGradient {
-			o.In = append(o.In, t)
+			gradients = append(gradients, t)
 		}
 	}
-	g.add(o)
+	if aggregation != "" {
+		g.add(&Op{Kind: Aggregate, Name: aggregation, Phase: Updating, In: gradients})
+	}
+	g.add(&Op{Kind: Apply, Name: "update", Phase: Updating, In: gradients})
 }
 
 // layOut orders the arenas. Without a backward pass the order of the parameters cannot be seen, so that an inference plan

@@ -138,9 +138,22 @@ func source(s network.Spec, cfg *configs.Config) graph.Source {
 		o := graph.Options{Inference: inference}
 		if aggregates(cfg) {
 			o.BucketBytes = 1 // as fine as they come: the aggregator joins them
+			o.Aggregation = aggregation(cfg)
 		}
 		return s.Compile(samples, o)
 	}
+}
+
+// aggregation says how gradients are aggregated, for drawings of the plan.
+func aggregation(cfg *configs.Config) string {
+	workers, bits := "1 worker", cfg.Distributed.Bits.String()+" bits"
+	if n := cfg.Distributed.Workers; n > 1 {
+		workers = fmt.Sprintf("%d workers", n)
+	}
+	if bits == "1 bits" {
+		bits = "1 bit"
+	}
+	return workers + ", " + bits
 }
 
 // checkSupported refuses, all at once, what this build cannot do: a key that would silently change nothing is worse than an
@@ -180,14 +193,14 @@ func executor(s network.Spec, cfg *configs.Config, batch, threads int) (graph.Ex
 	return e, nil
 }
 
-// Plan compiles the plan of a training step, or of inference, of a configuration whose data is there.
+// Plan compiles the plan of a worker's training step, or of inference, of a configuration whose data is there.
 func Plan(cfg *configs.Config, inference bool) (*graph.Plan, error) {
 	ds, err := readers.Open(cfg.Reader, readers.Train)
 	if err != nil {
 		return nil, whereSet(cfg, located(cfg, err))
 	}
 	defer ds.Close()
-	return source(spec(cfg, ds), cfg)(minibatchSize(cfg, epochSize(cfg, ds)), inference)
+	return source(spec(cfg, ds), cfg)(largestShare(minibatchSize(cfg, epochSize(cfg, ds)), cfg.Distributed.Workers), inference)
 }
 
 // memoryLine says what a plan needs.

@@ -30,12 +30,16 @@ func Check(_ context.Context, cfg *configs.Config, w io.Writer) error {
 func checkPlan(cfg *configs.Config, ds readers.Dataset, w io.Writer) error {
 	epoch := epochSize(cfg, ds)
 	size := minibatchSize(cfg, epoch)
-	plan, err := source(spec(cfg, ds), cfg)(size, false)
+	workers := cfg.Distributed.Workers
+	plan, err := source(spec(cfg, ds), cfg)(largestShare(size, workers), false)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "network: resnet-%d, %s, %d parameters, %d operations a step\n", cfg.Network.Depth, cfg.Precision, parameterCount(&plan.Parameters), len(plan.Ops))
 	fmt.Fprintln(w, memoryLine(plan))
+	if workers > 1 {
+		fmt.Fprintf(w, "each of %d workers: mostly %d samples of a minibatch\n", workers, largestShare(size, workers))
+	}
 	fmt.Fprintf(w, "training: %d epochs of %d samples, %d minibatches of %d each\n", cfg.Learner.MaxEpochs, epoch, (epoch+size-1)/size, size)
 	return nil
 }

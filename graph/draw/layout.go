@@ -80,7 +80,7 @@ type arrangement struct {
 	plan     *graph.Plan
 	notes    map[*graph.Op]string
 	producer map[*graph.Tensor]*graph.Op
-	boxes    map[*graph.Op]*box // of all operations but Apply
+	boxes    map[*graph.Op]*box // of all operations but Aggregate and Apply
 	cells    map[cell][]*box
 	main     []*graph.Op // the longest path, by row
 	blocks   []band      // before collapsing

@@ -201,8 +201,11 @@ func (s *picture) update() {
 	apply := s.plan.Ops[len(s.plan.Ops)-1]
 	s.printf(`<g><title>%s</title>`, escape(fmt.Sprintf("update of %d parameter tensors\n%s", len(apply.In), arithmetic(apply.FLOPs()))))
 	s.fill(r, darkPaint, 5)
-	s.text(r.x+8, r.y+13, 11, "label light", "update")
-	word := size(4*s.plan.Parameters.Size) + " of parameters"
+	what, word := "update", size(4*s.plan.Parameters.Size)+" of parameters"
+	if o := s.plan.Ops[len(s.plan.Ops)-2]; o.Kind == graph.Aggregate {
+		what, word = "aggregate, update", o.Name
+	}
+	s.text(r.x+8, r.y+13, 11, "label light", what)
 	if note := s.options.Notes[apply]; note != "" {
 		word = note
 	}
