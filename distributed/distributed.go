@@ -13,7 +13,6 @@
 package distributed
 
 import (
-	"errors"
 	"fmt"
 
 	"gotrain/graph"
@@ -35,8 +34,6 @@ type NotFiniteError struct {
 	Sum    bool   // all gradients were finite, and their sum is not
 	Tensor string // the parameter
 }
-
-func notFinite(err error) bool { return errors.As(err, new(*NotFiniteError)) }
 
 func (e *NotFiniteError) Error() string { return e.What() + " is not finite" }
 

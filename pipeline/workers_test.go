@@ -191,3 +191,20 @@ func TestProfileSaysWhatBitsTake(t *testing.T) {
 		}
 	}
 }
+
+// TestScaledMinibatchesScaleRates compares 3 workers with minibatches of 32 each with one that has them of 96, and three times
+// the rate.
+func TestScaledMinibatchesScaleRates(t *testing.T) {
+	cfg := small(t, t.TempDir(), "distributed.workers=3", "distributed.scaleMinibatch=true", "learner.learningRatesPerMB=0.01*2:0.001")
+	l := learnerOf(cfg)
+	if l.MinibatchSize != 96 || fmt.Sprint(l.LearningRatesPerMB) != "0.03*2:0.003" {
+		t.Errorf("minibatches of %d, rates %v", l.MinibatchSize, l.LearningRatesPerMB)
+	}
+	if cfg.Learner.MinibatchSize != 32 || cfg.Learner.LearningRatesPerMB[0].Value != 0.01 {
+		t.Errorf("the configuration itself has changed: %+v", cfg.Learner)
+	}
+	cfg.Learner.LearningRatesPerSample = configs.PerEpoch{{Value: 0.01, Epochs: 1}}
+	if l := learnerOf(cfg); l.LearningRatesPerSample[0].Value != 0.01 {
+		t.Errorf("a rate for a sample has become %v", l.LearningRatesPerSample)
+	}
+}
