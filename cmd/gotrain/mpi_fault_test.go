@@ -13,6 +13,9 @@ import (
 
 // TestALostWorkerEndsTheJobWhichContinues kills and stops processes in the middle of an epoch.
 func TestALostWorkerEndsTheJobWhichContinues(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
 	for _, c := range []struct {
 		name      string
 		processes int
@@ -64,6 +67,9 @@ func (e ended) says(t *testing.T, pattern string) {
 
 // TestASignalStopsAllProcessesAtOneStep sends signals to mpiexec, which passes them on, and to one process of it.
 func TestASignalStopsAllProcessesAtOneStep(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
 	const stopped = `Stopped behind epoch [12], minibatch [0-9]+: the same command continues from there`
 	for _, c := range []struct {
 		name      string
@@ -80,7 +86,7 @@ func TestASignalStopsAllProcessesAtOneStep(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir, args := t.TempDir(), shared()
 			if c.signal == syscall.SIGTERM { // which mpiexec passes on a second later
-				args = append(args, "learner.maxEpochs=15")
+				args = append(args, "learner.maxEpochs=30")
 			}
 			j := mpiexec(t, dir, c.processes, args...)
 			e := j.run(t, 25, func() {
@@ -100,8 +106,13 @@ func TestASignalStopsAllProcessesAtOneStep(t *testing.T) {
 					t.Errorf("says %d times where it has stopped:\n%s", n, e.log)
 				}
 				contains(t, "the record", read(t, filepath.Join(runDir(t, dir), "run.json")), `"interrupted"`)
+				continued(t, dir, c.processes, args)
+				return
 			}
-			continued(t, dir, c.processes, args)
+			j = mpiexec(t, dir, c.processes, args...)
+			if e = j.run(t, 3, func() { syscall.Kill(j.Process.Pid, syscall.SIGUSR1) }); !continues.MatchString(e.log) {
+				t.Errorf("the run does not say from where it continues:\n%s", e.log)
+			}
 		})
 	}
 }

@@ -11,6 +11,9 @@ import (
 
 // TestAHostThatIsCutOffEndsTheJobWhichContinues cuts links of virtual hosts in the middle of an epoch.
 func TestAHostThatIsCutOffEndsTheJobWhichContinues(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 20 seconds")
+	}
 	for _, c := range []struct {
 		name string
 		host int
