@@ -9,7 +9,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 # The version comes from here and not from go build, which refuses where git distrusts the folder's owner.
 BUILD   := tools/mpi.sh go build -buildvcs=false -ldflags '-X main.version=$(VERSION)'
 
-.PHONY: setup setup-mpi build demo test bench lint clean
+.PHONY: setup setup-mpi build demo test bench bench-distributed lint clean
 
 build: setup
 	$(BUILD) -o bin/gotrain ./cmd/gotrain
@@ -30,6 +30,12 @@ test: setup
 # Measures on an otherwise idle machine. COUNT, ROUNDS, EPOCHS and SAMPLES make it longer or shorter.
 bench: build
 	tools/bench.sh
+
+# The same for 4 workers, on virtual hosts with slow links (as root) and in one process; rewrites the tables in docs/.
+bench-distributed:
+	@tools/setup.sh mpi ip
+	$(BUILD) -o bin/gotrain ./cmd/gotrain
+	tools/bench-distributed.sh
 
 lint: setup
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt -w $$files"; exit 1; fi

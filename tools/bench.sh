@@ -16,12 +16,4 @@ echo "load before: $load (the figures are worth something where it is near 0)"
 
 go test ./cpu -run '^$' -bench . -count "${COUNT:-3}"
 
-python=
-for p in "${PYTHON:-}" python3 /usr/bin/python3; do
-	if [ -n "$p" ] && "$p" -c 'import torch' 2>/dev/null; then
-		python=$p
-		break
-	fi
-done
-[ -n "$python" ] || echo "no Python here has PyTorch, gotrain is measured alone: apt-get install python3-torch"
-exec go run ./tools/bench -gotrain bin/gotrain -python "$python" -rounds "${ROUNDS:-3}" -epochs "${EPOCHS:-2}" -samples "${SAMPLES:-0}"
+exec go run ./tools/bench -gotrain bin/gotrain -python "$(tools/torch_python.sh)" -rounds "${ROUNDS:-3}" -epochs "${EPOCHS:-2}" -samples "${SAMPLES:-0}"

@@ -17,14 +17,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"gotrain/internal/synthetic"
+	"gotrain/tools/internal/bench"
 )
 
 //go:embed torch_step.py
@@ -113,15 +112,13 @@ func run(o options, cifar10 string, w io.Writer) error {
 					return err
 				}
 				at("PyTorch "+precision+" "+layout).add(rates, memory)
-				fmt.Fprintf(w, "round %d: PyTorch %s %s: %.0f samples/s\n", round+1, precision, layout, median(rates))
+				fmt.Fprintf(w, "round %d: PyTorch %s %s: %.0f samples/s\n", round+1, precision, layout, bench.Median(rates))
 			}
 		}
 	}
 	report(w, figures, later)
 	return nil
 }
-
-var epochLine = regexp.MustCompile(`(?m)^Finished Epoch .*\(([0-9.]+) samples per second\)$`)
 
 // gotrain trains some epochs.
 func gotrain(o options, cifar10, dir, precision string) (rates []float64, memory int64, err error) {
@@ -131,23 +128,14 @@ func gotrain(o options, cifar10, dir, precision string) (rates []float64, memory
 	if err != nil {
 		return nil, 0, err
 	}
-	for _, m := range epochLine.FindAllStringSubmatch(out, -1) {
-		rate, err := strconv.ParseFloat(m[1], 64)
-		if err != nil {
-			return nil, 0, fmt.Errorf("%s: %w", m[0], err)
-		}
-		rates = append(rates, rate)
-	}
-	if len(rates) != o.epochs {
-		return nil, 0, fmt.Errorf("gotrain finished %d of %d epochs and said:\n%s", len(rates), o.epochs, out)
-	}
-	return rates, memory, nil
+	rates, err = bench.EpochRates(out, o.epochs)
+	return rates, memory, err
 }
 
 // pytorch makes some steps.
 func pytorch(o options, precision, layout string) (rates []float64, memory int64, err error) {
 	c := exec.Command(o.python, "-", precision, layout, strconv.Itoa(batch), strconv.Itoa(runtime.NumCPU()), strconv.Itoa(torchSteps))
-	c.Stdin = strings.NewReader(torchStep)
+	c.Stdin = strings.NewReader(bench.TorchResNet + torchStep)
 	out, memory, err := measure(c)
 	if err != nil {
 		return nil, 0, err
@@ -192,7 +180,7 @@ func report(w io.Writer, figures map[string]*measured, later []float64) {
 				continue
 			}
 			fmt.Fprintf(w, "%s\n", line(name, other))
-			if fastest == nil || median(other.rates) > median(fastest.rates) {
+			if fastest == nil || bench.Median(other.rates) > bench.Median(fastest.rates) {
 				fastest = other
 			}
 			if leanest == nil || other.memory < leanest.memory {
@@ -201,22 +189,16 @@ func report(w io.Writer, figures map[string]*measured, later []float64) {
 		}
 		if fastest != nil {
 			fmt.Fprintf(w, "  gotrain is %.2f times as fast as PyTorch's faster, and takes %.2f of the memory of its leaner\n",
-				median(own.rates)/median(fastest.rates), float64(own.memory)/float64(leanest.memory))
+				bench.Median(own.rates)/bench.Median(fastest.rates), float64(own.memory)/float64(leanest.memory))
 		}
 	}
 	if len(later) > 0 {
-		fmt.Fprintf(w, "first epoch: %.2f times as long as the second\n", median(later))
+		fmt.Fprintf(w, "first epoch: %.2f times as long as the second\n", bench.Median(later))
 	}
 }
 
 func line(name string, m *measured) string {
-	return fmt.Sprintf("%-30s %7.0f samples/s  %5d MiB", name, median(m.rates), m.memory>>20)
-}
-
-// median is the middle value, or the mean of the two in the middle.
-func median(values []float64) float64 {
-	v := slices.Sorted(slices.Values(values))
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+	return fmt.Sprintf("%-30s %7.0f samples/s  %5d MiB", name, bench.Median(m.rates), m.memory>>20)
 }
 
 func list(values []float64) string {

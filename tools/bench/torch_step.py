@@ -8,41 +8,12 @@ import sys
 import time
 
 import torch
-from torch import nn
-from torch.nn.functional import cross_entropy, relu
-
-
-def conv(inputs, outputs, kernel, stride):
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, bias=False),
-        nn.BatchNorm2d(outputs))
-
-
-class Residual(nn.Module):
-    def __init__(self, inputs, outputs, stride):
-        super().__init__()
-        self.first = conv(inputs, outputs, 3, stride)
-        self.second = conv(outputs, outputs, 3, 1)
-        self.shortcut = nn.Identity() if inputs == outputs else conv(inputs, outputs, 1, stride)
-
-    def forward(self, x):
-        return relu(self.second(relu(self.first(x))) + self.shortcut(x))
-
-
-def resnet20():
-    layers = [conv(3, 16, 3, 1), nn.ReLU()]
-    inputs = 16
-    for channels in (16, 32, 64):
-        for block in range(3):
-            layers.append(Residual(inputs, channels, 2 if block == 0 and channels > 16 else 1))
-            inputs = channels
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
-
+from torch.nn.functional import cross_entropy
 
 precision, layout, batch, threads, steps = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
 torch.manual_seed(1)
 torch.set_num_threads(threads)
-model, images, labels = resnet20(), torch.randn(batch, 3, 32, 32), torch.randint(0, 10, (batch,))
+model, images, labels = resnet(20), torch.randn(batch, 3, 32, 32), torch.randint(0, 10, (batch,))
 if layout == "channelsLast":
     model, images = model.to(memory_format=torch.channels_last), images.to(memory_format=torch.channels_last)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
