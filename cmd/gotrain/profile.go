@@ -12,10 +12,10 @@ func profileCommand() *command {
 		name: "profile", args: "FILE [key=value ...]", short: "measures a step: where time goes, and what each number of bits takes", flags: newFlags(),
 		long: "Measures computation, quantizers, and latency and bandwidth between the workers, predicts a minibatch's time at 32, 16, 8, 4,\n" +
 			"2 and 1 bits, measures it too, and says whether 1 bit would pay here, and from which bandwidth on. Trains nothing.\n" +
-			"Start it as training is started, under mpiexec for several hosts.",
+			"Start it as training is started: for several hosts, mpiexec -n 4 gotrain profile FILE.",
 		examples: []example{
 			{"gotrain profile quickstart distributed.workers=2", "says what two workers in one process would gain"},
-			{"mpiexec -n 4 gotrain profile resnet20_1bit", "measures four hosts"},
+			{"gotrain profile resnet20_1bit distributed.workers=8 learner.minibatchSize=512", "asks the same of another size"},
 		},
 		run: func(s streams, args []string) error {
 			c := find(commands(), "profile")

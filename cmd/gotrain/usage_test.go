@@ -18,7 +18,7 @@ func TestMistakesInTheCommandLineAreNamedWithTheirRemedy(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"chekc quickstart", "gotrain: chekc: unknown command: did you mean gotrain check?"},
 		{"help grahp", "gotrain: grahp: unknown command: did you mean gotrain graph?"},
-		{"frobnicate", "gotrain: frobnicate: unknown command: the commands are check, graph, eval, doctor, version, help"},
+		{"frobnicate", "gotrain: frobnicate: unknown command: the commands are check, graph, profile, eval, doctor, version, help"},
 		{"train quickstart", "gotrain: train: to train, name a configuration: gotrain -config FILE"},
 		{"quickstart", "gotrain: quickstart: a configuration goes after a flag: gotrain -config quickstart"},
 		{"mine.yaml", "gotrain: mine.yaml: a configuration goes after a flag: gotrain -config mine.yaml"},
