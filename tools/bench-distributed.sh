@@ -7,8 +7,8 @@
 #   LIMIT     after how much time no further measurement is begun (11m)
 #   ROUNDS    how often everything takes its turn at most; the first round has all, later ones what is to be precise first (3)
 #   RATES     of links, as tc writes them (none 1gbit 100mbit 10mbit), and local for all workers in one process
-#   SETTINGS  32, 1 or other numbers of bits, auto, blocking (32 bits without overlap), cntk (as CNTK does it), and of PyTorch
-#             torch and torch-fp16 (32 1 auto blocking cntk torch torch-fp16)
+#   SETTINGS  32, 1 or other numbers of bits, auto, blocking (32 bits without overlap), cntk (as CNTK does it), 1-columns,
+#             1-tensors and 1-late (what that is made of), and of PyTorch torch and torch-fp16 (all but other numbers of bits)
 #   SAMPLES   of an epoch; fewer where links are so slow that an epoch would take long (2560)
 #   DEPTHS    of networks (20 110)
 #   OUT       the file of results (bin/bench-distributed.json); FROM=FILE writes tables from such a file, and measures nothing

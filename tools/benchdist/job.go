@@ -10,6 +10,9 @@ import (
 const (
 	blocking  = "blocking"   // 32 bits, exchanged when the backward pass has ended
 	cntk      = "cntk"       // 1 bit, as CNTK does it: every tensor by itself, in columns of 3 values, after the backward pass
+	columns   = "1-columns"  // 1 bit, and of CNTK's way the columns of 3 values alone
+	tensors   = "1-tensors"  // or the exchange of every tensor by itself
+	late      = "1-late"     // or the exchange after the backward pass
 	torch     = "torch"      // PyTorch's DistributedDataParallel
 	torchFP16 = "torch-fp16" // with its hook that sends 16 bits
 	profile   = "profile"    // what gotrain profile predicts
@@ -41,14 +44,19 @@ func bits(setting string) int {
 	return n
 }
 
+// isPart is for what CNTK's way is made of.
+func isPart(setting string) bool { return setting == columns || setting == tensors || setting == late }
+
 func isTorch(setting string) bool { return setting == torch || setting == torchFP16 }
 
-// possible says whether a job is worth a run: PyTorch is measured where it is, and on hosts alone.
+// possible says whether a job is worth a run: PyTorch is measured where it is, and on hosts alone. What the parts of CNTK's way
+// cost is seen on fast links; on slow ones it is bytes alone.
 func (j job) possible(o options) bool {
 	if isTorch(j.Setting) {
 		return o.python != "" && j.Rate != local
 	}
-	return j.Rate != local || bits(j.Setting) > 0 || j.Setting == "auto" || j.Setting == profile
+	rate := bytesPerSecond(j.Rate)
+	return !isPart(j.Setting) || rate == 0 || rate >= 1e8
 }
 
 // arguments of gotrain.
@@ -60,6 +68,12 @@ func (j job) arguments(samples int) []string {
 	switch j.Setting {
 	case blocking:
 		set = append(set, "distributed.bits=32", "distributed.overlap=false")
+	case columns:
+		set = append(set, "distributed.bits=1", "distributed.columns=3")
+	case tensors:
+		set = append(set, "distributed.bits=1", "distributed.bucketSize=4")
+	case late:
+		set = append(set, "distributed.bits=1", "distributed.overlap=false")
 	case cntk:
 		set = append(set, "distributed.bits=1", "distributed.columns=3", "distributed.bucketSize=4", "distributed.overlap=false")
 	default:
@@ -133,6 +147,12 @@ func settingName(setting string) string {
 		return "32 bits, no overlap"
 	case cntk:
 		return "CNTK's way"
+	case columns:
+		return "1 bit, columns of 3 values"
+	case tensors:
+		return "1 bit, tensor by tensor"
+	case late:
+		return "1 bit, no overlap"
 	case torch:
 		return "PyTorch"
 	case torchFP16:

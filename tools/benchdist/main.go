@@ -49,7 +49,7 @@ func main() {
 	flag.DurationVar(&o.limit, "limit", 11*time.Minute, "no measurement begins later")
 	flag.Parse()
 	o.rates = or(rates, "none", "1gbit", "100mbit", "10mbit", local)
-	o.settings = or(settings, "32", "1", "auto", blocking, cntk, torch, torchFP16)
+	o.settings = or(settings, "32", "1", "auto", blocking, cntk, torch, torchFP16, columns, tensors, late)
 	o.depths = or(depths, "20", "110")
 	o.whole = rates == "" && settings == "" && depths == ""
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -88,7 +88,7 @@ func run(ctx context.Context, o options, w io.Writer) error {
 	for _, t := range r.tables() {
 		fmt.Fprintf(w, "\n%s\n", t.text)
 	}
-	if !o.whole || o.docs == "" {
+	if !o.whole || o.docs == "" || len(r.Results) == 0 {
 		return nil
 	}
 	return r.document(o.docs)
@@ -157,16 +157,17 @@ func plan(o options) (all []job) {
 			add(round, depth, func(s string) bool { return bits(s) > 0 })
 		}
 	}
-	add(1, first, func(string) bool { return true })
+	add(1, first, func(s string) bool { return !isPart(s) })
 	if o.rounds > 1 {
 		add(2, first, precise)
 	}
 	others(1)
+	add(1, first, isPart)
 	for round := 3; round <= o.rounds; round++ {
 		add(round, first, precise)
 	}
 	for round := 2; round <= o.rounds; round++ {
-		add(round, first, func(s string) bool { return !precise(s) })
+		add(round, first, func(s string) bool { return !precise(s) && !isPart(s) })
 		others(round)
 	}
 	return all

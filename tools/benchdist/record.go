@@ -234,6 +234,6 @@ func (r *record) depths() []string {
 }
 
 func (r *record) settings() []string {
-	all := r.have(func(x result) string { return x.Setting }, "32", "16", "8", "4", "2", "1", "auto", blocking, cntk, torch, torchFP16)
+	all := r.have(func(x result) string { return x.Setting }, "32", "16", "8", "4", "2", "1", "auto", blocking, columns, tensors, late, cntk, torch, torchFP16)
 	return slices.DeleteFunc(all, func(s string) bool { return s == profile })
 }

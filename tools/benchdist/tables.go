@@ -23,6 +23,9 @@ func (r *record) tables() (all []table) {
 			all = append(all, table{name, text})
 		}
 	}
+	if len(r.Results) == 0 {
+		return nil
+	}
 	add("machine", fmt.Sprintf("%d cores of an %s, load before %s; medians of up to %d rounds.\n", r.Cores, r.Processor, r.Load, r.rounds()))
 	for _, depth := range r.depths() {
 		add("speed "+depth, r.speeds(depth))
@@ -74,6 +77,9 @@ func (r *record) row(name string, cell func(rate string) string) []string {
 func (r *record) speeds(depth string) string {
 	var rows [][]string
 	for _, s := range r.settings() {
+		if isPart(s) {
+			continue // they stand beside CNTK's way
+		}
 		rows = append(rows, r.row(settingName(s), func(rate string) string {
 			if v := r.speed(depth, rate, s); v > 0 {
 				return fmt.Sprintf("%.0f", v)
@@ -229,7 +235,7 @@ func milliseconds(s float64) string {
 // likeCNTK sets CNTK's way beside ours.
 func (r *record) likeCNTK(depth string) string {
 	var rows [][]string
-	for _, s := range compared {
+	for _, s := range []string{"32", blocking, "1", columns, tensors, late, cntk} {
 		name := "gotrain, " + settingName(s)
 		if s == cntk {
 			name = settingName(s) + ", 1 bit"
@@ -241,9 +247,6 @@ func (r *record) likeCNTK(depth string) string {
 			}
 		}
 		for _, rate := range r.rates() {
-			if rate == local {
-				continue
-			}
 			text := ""
 			if v := r.speed(depth, rate, s); v > 0 {
 				text = fmt.Sprintf("%.0f", v)
@@ -254,9 +257,7 @@ func (r *record) likeCNTK(depth string) string {
 	}
 	head := []string{"ResNet-" + depth + ", samples/s", "sent a minibatch"}
 	for _, rate := range r.rates() {
-		if rate != local {
-			head = append(head, rateName(rate))
-		}
+		head = append(head, rateName(rate))
 	}
 	return grid(head, rows)
 }
