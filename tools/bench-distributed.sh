@@ -9,7 +9,7 @@
 #   RATES     of links, as tc writes them (none 1gbit 100mbit 10mbit), and local for all workers in one process
 #   SETTINGS  32, 1 or other numbers of bits, auto, blocking (32 bits without overlap), cntk (as CNTK does it), 1-columns,
 #             1-tensors and 1-late (what that is made of), and of PyTorch torch and torch-fp16 (all but other numbers of bits)
-#   SAMPLES   of an epoch; fewer where links are so slow that an epoch would take long (2560)
+#   SAMPLES   of an epoch; fewer where links are so slow that an epoch would take long (1920)
 #   DEPTHS    of networks (20 110)
 #   OUT       the file of results (bin/bench-distributed.json); FROM=FILE writes tables from such a file, and measures nothing
 #   PYTHON    the Python that has PyTorch (python3, or else /usr/bin/python3)
@@ -21,5 +21,5 @@ load=$(cut -d ' ' -f 1 /proc/loadavg 2>/dev/null || echo 0)
 echo "load before: $load (the figures are worth something where it is near 0)"
 
 exec go run ./tools/benchdist -gotrain bin/gotrain -load "$load" -python "$(tools/torch_python.sh)" -network "${NETNS_MPI:-}" \
-	-limit "${LIMIT:-11m}" -rounds "${ROUNDS:-3}" -samples "${SAMPLES:-2560}" -rates "${RATES:-}" -settings "${SETTINGS:-}" \
+	-limit "${LIMIT:-11m}" -rounds "${ROUNDS:-3}" -samples "${SAMPLES:-1920}" -rates "${RATES:-}" -settings "${SETTINGS:-}" \
 	-depths "${DEPTHS:-}" -out "${OUT:-bin/bench-distributed.json}" -from "${FROM:-}"

@@ -84,6 +84,16 @@ func (j job) arguments(samples int) []string {
 		"learner.learningRatesPerMB=0.1", "learner.numMBsToShowResult=0", "checkpoint.everyEpochs=0")
 }
 
+// dense is about the seconds that a link takes for a minibatch's gradients at 32 bits; 0 where links have no limit.
+func (j job) dense() float64 {
+	rate := bytesPerSecond(j.Rate)
+	if rate == 0 {
+		return 0
+	}
+	depth, _ := strconv.Atoi(j.Depth)
+	return float64(depth) * 90e3 / rate // ResNet-20 has 270,000 parameters, and each worker of 4 sends 6 bytes of each
+}
+
 // steps of an epoch: as many as its samples make, but fewer of a deep network, and few where sending its gradients takes long.
 func (j job) steps(samples int) int {
 	depth, _ := strconv.Atoi(j.Depth)
@@ -100,8 +110,8 @@ func (j job) steps(samples int) int {
 	}
 	steps := samples * 20 / max(depth, 20) / batch
 	const seconds = 5
-	if rate := bytesPerSecond(j.Rate); rate > 0 {
-		steps = min(steps, int(seconds*rate/(share*float64(depth)*90e3))) // ResNet-20 has 270,000 parameters, and sends 1.5 times those
+	if wire := share * j.dense(); wire > 0 {
+		steps = min(steps, int(seconds/wire))
 	}
 	return max(steps, 2)
 }

@@ -27,7 +27,7 @@ var torchDDP string
 // started again.
 const (
 	attempts   = 3
-	startLimit = 40 * time.Second
+	startLimit = 40 * time.Second // and what gotrain's own measurements take before it begins
 	runLimit   = 4 * time.Minute
 )
 
@@ -84,7 +84,7 @@ func (l *launcher) measure(ctx context.Context, j job) (result, error) {
 		return result{}, err
 	}
 	for attempt := 1; ; attempt++ {
-		stdout, stderr, err := l.run(ctx, j.Rate, append(start, program...))
+		stdout, stderr, err := l.run(ctx, j, append(start, program...))
 		if err == nil {
 			return parse(j, stdout, stderr)
 		}
@@ -123,17 +123,18 @@ func (l *launcher) on(rate string) ([]string, error) {
 }
 
 // run runs a command, and ends it with all that it has started on the hosts when it says nothing or takes too long.
-func (l *launcher) run(ctx context.Context, rate string, words []string) (stdout, stderr string, err error) {
+func (l *launcher) run(ctx context.Context, j job, words []string) (stdout, stderr string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, runLimit, fmt.Errorf("it has not ended within %v", runLimit))
 	defer cancel()
 	ctx, silent := context.WithCancelCause(ctx)
-	alarm := time.AfterFunc(startLimit, func() { silent(fmt.Errorf("it has not begun within %v", startLimit)) })
+	limit := startLimit + time.Duration(10*j.dense()*float64(time.Second))
+	alarm := time.AfterFunc(limit, func() { silent(fmt.Errorf("it has not begun within %v", limit)) })
 	defer alarm.Stop()
 	master := ""
 	c := exec.CommandContext(ctx, words[0], words[1:]...)
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) } // a program that makes hosts removes them
 	c.WaitDelay = 5 * time.Second
-	n := l.networks[rate]
+	n := l.networks[j.Rate]
 	if n != nil {
 		master = n.Address(0)
 		c.Cancel = func() error {

@@ -23,6 +23,7 @@ import (
 // options are the command line.
 type options struct {
 	gotrain, python, network string
+	quantizer                string
 	load, out, from, docs    string
 	rates, settings          []string
 	depths                   []string
@@ -37,6 +38,7 @@ func main() {
 	flag.StringVar(&o.gotrain, "gotrain", "bin/gotrain", "the program to measure")
 	flag.StringVar(&o.python, "python", "", "a Python that has PyTorch; empty: measure gotrain alone")
 	flag.StringVar(&o.network, "network", "", "a program that runs one process on each of several hosts, called with -n HOSTS -r RATE [-x VAR]... --; empty: make hosts here")
+	flag.StringVar(&o.quantizer, "quantizer", "./distributed/quantizer", "the package whose benchmark to run first, where everything is measured")
 	flag.StringVar(&o.load, "load", "", "the machine's load before, for the record")
 	flag.StringVar(&o.out, "out", "", "the file of results to write")
 	flag.StringVar(&o.from, "from", "", "a file of results to read: measure nothing")
@@ -45,7 +47,7 @@ func main() {
 	flag.StringVar(&settings, "settings", "", "what to measure")
 	flag.StringVar(&depths, "depths", "", "of networks")
 	flag.IntVar(&o.rounds, "rounds", 3, "rounds at most")
-	flag.IntVar(&o.samples, "samples", 2560, "samples of an epoch")
+	flag.IntVar(&o.samples, "samples", 1920, "samples of an epoch")
 	flag.DurationVar(&o.limit, "limit", 11*time.Minute, "no measurement begins later")
 	flag.Parse()
 	o.rates = or(rates, "none", "1gbit", "100mbit", "10mbit", local)
@@ -102,6 +104,11 @@ func measure(ctx context.Context, o options, r *record, w io.Writer) error {
 	}
 	defer l.close()
 	begin := time.Now()
+	if o.whole && o.quantizer != "" {
+		if r.Quantizer, err = quantizers(ctx, o.quantizer); err != nil {
+			return err
+		}
+	}
 	plan := plan(o)
 	failed := 0
 	for i, j := range plan {

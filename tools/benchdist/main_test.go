@@ -129,3 +129,15 @@ func TestNothingBeginsBehindTheLimit(t *testing.T) {
 		t.Errorf("the report is\n%s", b.String())
 	}
 }
+
+func TestTheQuantizersBenchmarkIsRead(t *testing.T) {
+	r := record{Quantizer: parseQuantizers("goos: linux\n" +
+		"BenchmarkQuantizer/avx512/cached/bits=1/encode-2 \t 1280\t 60.52 GB/s\t 94.20 memcpyGB/s\t 0.6424 ratio\n" +
+		"BenchmarkQuantizer/avx512/cached/bits=1/encode-apart-2 \t 1280\t 50.00 GB/s\t 100.0 memcpyGB/s\t 0.5 ratio\n" +
+		"BenchmarkQuantizer/avx2/cached/bits=1/encode-2 \t 1280\t 30.52 GB/s\t 94.20 memcpyGB/s\t 0.3 ratio\n")}
+	want := "| GB/s with avx512 (of memcpy) | quantize | quantize, residual elsewhere | decode | decode and add |\n" +
+		"|---|--:|--:|--:|--:|\n| 1 bit, in cache | 61 (64 %) | 50 (50 %) |  |  |\n"
+	if got := r.quantizer(); got != want {
+		t.Errorf("the table is\n%swant\n%s", got, want)
+	}
+}

@@ -15,10 +15,11 @@ import (
 
 // record is all that was measured.
 type record struct {
-	Processor string   `json:"processor"`
-	Cores     int      `json:"cores"`
-	Load      string   `json:"load"` // of the machine, before
-	Results   []result `json:"results"`
+	Processor string           `json:"processor"`
+	Cores     int              `json:"cores"`
+	Load      string           `json:"load"` // of the machine, before
+	Results   []result         `json:"results"`
+	Quantizer []quantizerSpeed `json:"quantizer,omitempty"`
 }
 
 // result of a job. Times are in seconds, of one minibatch.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +17,8 @@ type table struct{ name, text string }
 func opening(name string) string { return "<!-- bench-distributed: " + name + " -->\n" }
 
 const closing = "<!-- /bench-distributed -->"
+
+var place = regexp.MustCompile(`(?m)^<!-- bench-distributed: (.*) -->$`)
 
 // tables are all that can be made of what was measured.
 func (r *record) tables() (all []table) {
@@ -36,6 +40,7 @@ func (r *record) tables() (all []table) {
 	add("split", r.splits(depth))
 	add("cntk", r.likeCNTK(depth))
 	add("profile", r.profiled(depth))
+	add("quantizer", r.quantizer())
 	return all
 }
 
@@ -262,11 +267,15 @@ func (r *record) likeCNTK(depth string) string {
 	return grid(head, rows)
 }
 
-// profiled is what gotrain profile prints, on the slowest of the links on which 32 bits are still usable, or another.
+// profiled is what gotrain profile prints, on links of 100 Mbit/s if those were measured.
 func (r *record) profiled(depth string) string {
 	for _, rate := range append([]string{"100mbit"}, r.rates()...) {
 		if all := r.of(depth, rate, profile); len(all) > 0 {
-			return "Links: " + rateName(rate) + "\n\n```text\n" + strings.TrimSpace(all[0].Profile) + "\n```\n"
+			text := "On 4 hosts with links of " + rateName(rate) + ":\n\n"
+			for line := range strings.Lines(strings.TrimSpace(all[0].Profile) + "\n") {
+				text += strings.TrimRight("    "+line, " \n") + "\n"
+			}
+			return text
 		}
 	}
 	return ""
@@ -280,8 +289,12 @@ func (r *record) document(dir string) error {
 		if err != nil {
 			return err
 		}
-		out := string(text)
-		for _, t := range r.tables() {
+		out, tables := string(text), r.tables()
+		for _, m := range place.FindAllStringSubmatch(out, -1) {
+			t := table{m[1], "Not measured.\n"}
+			if i := slices.IndexFunc(tables, func(t table) bool { return t.name == m[1] }); i >= 0 {
+				t = tables[i]
+			}
 			if out, err = replace(out, t); err != nil {
 				return fmt.Errorf("%s: %w", path, err)
 			}

@@ -24,7 +24,7 @@ if hook == "fp16":
     model.register_comm_hook(None, fp16_compress_hook)
 images, labels = torch.randn(batch // workers, 3, 32, 32), torch.randint(0, 10, (batch // workers,))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
-warm_up = 3
+warm_up = 2
 for step in range(warm_up + steps):
     begin = time.perf_counter()
     optimizer.zero_grad(set_to_none=True)
