@@ -50,13 +50,17 @@ func isPart(setting string) bool { return setting == columns || setting == tenso
 func isTorch(setting string) bool { return setting == torch || setting == torchFP16 }
 
 // possible says whether a job is worth a run: PyTorch is measured where it is, and on hosts alone. What the parts of CNTK's way
-// cost is seen on fast links; on slow ones it is bytes alone.
+// cost is seen on one fast link and without any; on slow ones it is bytes alone. One process has nothing to predict.
 func (j job) possible(o options) bool {
-	if isTorch(j.Setting) {
+	switch {
+	case isTorch(j.Setting):
 		return o.python != "" && j.Rate != local
+	case isPart(j.Setting):
+		return j.Rate == local || bytesPerSecond(j.Rate) >= 1e8
+	case j.Setting == profile || j.Setting == blocking:
+		return j.Rate != local
 	}
-	rate := bytesPerSecond(j.Rate)
-	return !isPart(j.Setting) || rate == 0 || rate >= 1e8
+	return true
 }
 
 // arguments of gotrain.

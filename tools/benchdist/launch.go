@@ -133,7 +133,7 @@ func (l *launcher) run(ctx context.Context, j job, words []string) (stdout, stde
 	master := ""
 	c := exec.CommandContext(ctx, words[0], words[1:]...)
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) } // a program that makes hosts removes them
-	c.WaitDelay = 5 * time.Second
+	c.WaitDelay = 15 * time.Second
 	n := l.networks[j.Rate]
 	if n != nil {
 		master = n.Address(0)

@@ -138,7 +138,7 @@ func measure(ctx context.Context, o options, r *record, w io.Writer) error {
 	return nil
 }
 
-// plan is what to measure, in order: first everything once for the smallest network, and then again what is to be precise.
+// plan is what to measure, in order: everything that matters once, and then again what is to be precise.
 func plan(o options) (all []job) {
 	precise := func(setting string) bool { return setting == "auto" || bits(setting) > 0 }
 	add := func(round int, depth string, wanted func(string) bool) {
@@ -165,10 +165,10 @@ func plan(o options) (all []job) {
 		}
 	}
 	add(1, first, func(s string) bool { return !isPart(s) })
+	others(1)
 	if o.rounds > 1 {
 		add(2, first, precise)
 	}
-	others(1)
 	add(1, first, isPart)
 	for round := 3; round <= o.rounds; round++ {
 		add(round, first, precise)

@@ -271,7 +271,7 @@ func (r *record) likeCNTK(depth string) string {
 func (r *record) profiled(depth string) string {
 	for _, rate := range append([]string{"100mbit"}, r.rates()...) {
 		if all := r.of(depth, rate, profile); len(all) > 0 {
-			text := "On 4 hosts with links of " + rateName(rate) + ":\n\n"
+			text := fmt.Sprintf("On %d hosts, %s:\n\n", workers, rateName(rate))
 			for line := range strings.Lines(strings.TrimSpace(all[0].Profile) + "\n") {
 				text += strings.TrimRight("    "+line, " \n") + "\n"
 			}
