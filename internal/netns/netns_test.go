@@ -52,13 +52,14 @@ func TestHostsAreShapedAndLeaveNothingBehind(t *testing.T) {
 }
 
 func TestARateThatTcDoesNotKnowIsAnError(t *testing.T) {
-	n, err := New(1, "fast")
-	if err == nil {
+	n, err := New(1, "")
+	if err != nil {
+		t.Skip(err)
+	}
+	n.Close()
+	if n, err = New(1, "fast"); err == nil {
 		n.Close()
 		t.Fatal("there is a network")
-	}
-	if strings.Contains(err.Error(), "root") || strings.Contains(err.Error(), "installed") {
-		t.Skip(err)
 	}
 	if !strings.Contains(err.Error(), "rate fast") {
 		t.Errorf("error %v", err)
