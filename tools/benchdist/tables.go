@@ -30,7 +30,11 @@ func (r *record) tables() (all []table) {
 	if len(r.Results) == 0 {
 		return nil
 	}
-	add("machine", fmt.Sprintf("%d cores of an %s, load before %s; medians of up to %d rounds.\n", r.Cores, r.Processor, r.Load, r.rounds()))
+	rounds := "one round"
+	if n := r.rounds(); n > 1 {
+		rounds = fmt.Sprintf("medians of up to %d rounds", n)
+	}
+	add("machine", fmt.Sprintf("%d cores of an %s, load before: %s; %s.\n", r.Cores, r.Processor, r.Load, rounds))
 	for _, depth := range r.depths() {
 		add("speed "+depth, r.speeds(depth))
 		add("demands "+depth, r.demands(depth))
