@@ -210,6 +210,7 @@ func (k checker) distributed() {
 	quantized := slices.ContainsFunc(d.Bits.Schedule, func(s Span) bool { return s.Value != 32 })
 	with("distributed.bits", d.Bits.Auto || quantized, "whole models are exchanged, at 32 bits: write bits: 32, or blockSize: 0")
 	with("distributed.doubleBuffering", d.DoubleBuffering, "no gradients are exchanged that could be late: write false, or blockSize: 0")
+	with("distributed.warmStart.samples", d.WarmStart.Samples > 0, "nothing is quantized from which a warm start could keep: write 0, or blockSize: 0")
 	with("network.batchNorm.sync", k.c.Network.BatchNorm.Sync, "workers go on alone between blocks: write false, or blockSize: 0")
 }
 

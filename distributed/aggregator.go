@@ -63,9 +63,6 @@ func New(m group.Member, l *graph.Layout, plan []graph.Bucket, gradients []float
 		buckets: buckets(l, plan, s.BucketBytes, s.Columns, m.Size())}
 }
 
-// Buckets is the number of messages that a worker sends to each other one in a phase.
-func (a *Aggregator) Buckets() int { return len(a.buckets) }
-
 // Times is the sum over all steps so far.
 func (a *Aggregator) Times() Times { return a.times }
 
@@ -102,8 +99,10 @@ func (a *Aggregator) Step(step int64, bits int, stop bool) graph.Exchange {
 func (a *Aggregator) Stop() bool { return a.stop }
 
 // Residuals are what quantization owes: of this worker's gradients, and of the sums that it owns; the other workers' columns
-// are zero in the second. owed is false where both are zero.
+// are zero in the second. owed is false where both are zero. With double buffering it waits for the pending aggregate, whose
+// exchange writes the second; Pending gives its error.
 func (a *Aggregator) Residuals() (worker, owner []float32, owed bool) {
+	_, _, _ = a.pending.peek()
 	if !a.owed {
 		return nil, nil, false
 	}

@@ -358,3 +358,34 @@ func TestAWorkerKeepsResidualsOfTheSumsThatItOwns(t *testing.T) {
 	}
 	c.equal(t, "those of the sums", all, ones) // each once
 }
+
+// slowMember takes its time to send gradients.
+type slowMember struct{ group.Member }
+
+func (s slowMember) Exchange(tag group.Tag, send, recv [][]byte) error {
+	if tag.Phase == group.Scatter {
+		time.Sleep(50 * time.Millisecond)
+	}
+	return s.Member.Exchange(tag, send, recv)
+}
+
+// TestResidualsAreThoseBehindThePendingAggregate asks for them while an exchange is under way, as a checkpoint does.
+func TestResidualsAreThoseBehindThePendingAggregate(t *testing.T) {
+	c := newCrew(2, Settings{ZeroThreshold: true, BucketBytes: 1, Overlap: true, DoubleBuffering: true})
+	for _, a := range c.aggregators {
+		a.member = slowMember{a.member}
+	}
+	for n := range int64(3) {
+		c.step(n, 1, c.random(uint64(n)))
+	}
+	for w, a := range c.aggregators {
+		_, owner, _ := a.Residuals()
+		before := slices.Clone(owner)
+		if _, _, err := a.Pending(); err != nil {
+			t.Fatal(err)
+		}
+		if _, owner, _ = a.Residuals(); !slices.Equal(before, owner) {
+			t.Errorf("worker %d: the owner's residuals have changed", w)
+		}
+	}
+}

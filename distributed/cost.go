@@ -65,7 +65,7 @@ func (m Machine) Predict(bits int, s Settings) Cost {
 		second := &message{bytes: gather, work: share * m.Decode[bits] / 2}
 		waiting = append(waiting, &message{at: at + encoded, bytes: scatter, work: second.work, follow: second})
 	}
-	backward, end := m.Backward+encoded, 0.0
+	backward, end, busy := m.Backward+encoded, 0.0, 0.0
 	free, tokens := 0.0, m.Link.Burst // since when the link is free, and what it then lets pass at once
 	for len(waiting) > 0 {
 		first := 0
@@ -82,6 +82,7 @@ func (m Machine) Predict(bits int, s Settings) Cost {
 			wire = over / m.Link.Bandwidth
 		}
 		free, tokens = start+wire, max(0, tokens-float64(q.bytes))
+		busy += wire
 		done := free + m.Link.Latency + q.work
 		c.Exchange += wire + m.Link.Latency + q.work
 		if waiting[first] = q.follow; q.follow != nil {
@@ -91,8 +92,8 @@ func (m Machine) Predict(bits int, s Settings) Cost {
 			end = max(end, done)
 		}
 	}
-	if c.Exposed = max(0, end-backward); s.DoubleBuffering {
-		c.Exposed = max(0, c.Exposed-backward-m.Update) // the next step covers it too
+	if c.Exposed = max(0, end-backward); s.DoubleBuffering { // the next step covers it too, but for what the link has no time for
+		c.Exposed = max(0, c.Exposed-backward-m.Update, busy-backward-m.Update)
 	}
 	c.Total = backward + c.Exposed + m.Update
 	return c

@@ -20,12 +20,13 @@ func (w *worker) stepInBlock(u graph.Update) (graph.Result, error) {
 
 // syncBlock ends a block where one is full, and at the end of each epoch, and collects what the workers have found in it: the
 // step's metrics are then those of all workers since the block before.
-func (r *run) syncBlock(s *Step, mb *readers.Minibatch, stop bool) error {
+// stop asks all processes to stop behind it, and stopped says whether one has.
+func (r *run) syncBlock(s *Step, mb *readers.Minibatch, stop bool) (stopped bool, err error) {
 	st := &r.state
 	s.Metrics = graph.Metrics{}
 	if st.Block += int64(mb.Count); st.Block < r.cfg.Distributed.BlockMomentum.BlockSize && !mb.Last {
 		s.Unsynced = true
-		return nil
+		return false, nil
 	}
 	st.Block = 0
 	var asked [][]float64
@@ -39,13 +40,13 @@ func (r *run) syncBlock(s *Step, mb *readers.Minibatch, stop bool) error {
 		m := &r.workers[i].unsynced
 		return []*float64{&m.Loss, &m.Errors, &m.Count, &asked[i][0]}
 	}); err != nil {
-		return err
+		return false, err
 	}
-	s.Metrics, s.Stop = r.workers[0].unsynced, asked[0][0] > 0
-	return r.team.each(func(i int, m group.Member) error {
+	s.Metrics = r.workers[0].unsynced
+	return asked[0][0] > 0, r.team.each(func(i int, m group.Member) error {
 		w := r.workers[i]
 		w.unsynced = graph.Metrics{}
-		for _, a := range saved {
+		for _, a := range keptArenas {
 			if err := w.exec.Pull(a); err != nil {
 				return err
 			}

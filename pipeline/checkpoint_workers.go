@@ -20,6 +20,7 @@ import (
 //	sums.safetensors         residual/NAME: of the sums, each column from its owner
 //	pending.safetensors      NAME: with double buffering, the aggregate that waits for its update
 //	block.safetensors        model/NAME and change/NAME: block momentum
+//	moments-000.safetensors  as optimizer.safetensors, one file a worker: block momentum that leaves moments to the workers
 //
 // The leading process writes and reads all of them, so that the others need not see its disk.
 const (
@@ -28,7 +29,8 @@ const (
 	blockPart   = "block.safetensors"
 )
 
-func workerPart(rank int) string { return fmt.Sprintf("worker-%03d.safetensors", rank) }
+func workerPart(rank int) string  { return fmt.Sprintf("worker-%03d.safetensors", rank) }
+func momentsPart(rank int) string { return fmt.Sprintf("moments-%03d.safetensors", rank) }
 
 var workerPartName = regexp.MustCompile(`^worker-[0-9]{3,}\.safetensors$`)
 
@@ -71,7 +73,15 @@ func (r *run) checkpoint() error {
 func (r *run) collect() ([]Part, error) {
 	exec := r.workers[0].exec
 	parameters, statistics := exec.Layouts()
+	pending, err := r.pendingPart(parameters) // first: the exchange that it waits for writes residuals
+	if err != nil {
+		return nil, err
+	}
 	running, err := r.gather(func(w *worker) []float32 { return w.exec.Arena(graph.Statistics) })
+	if err != nil {
+		return nil, err
+	}
+	own, err := r.ownMoments()
 	if err != nil {
 		return nil, err
 	}
@@ -87,9 +97,8 @@ func (r *run) collect() ([]Part, error) {
 			}
 		}
 	}
-	pending, err := r.pendingPart(parameters)
-	if err != nil || !r.team.leads() {
-		return nil, err
+	if !r.team.leads() {
+		return nil, nil
 	}
 	all := append(parts(exec, weighted(running, r.state.Trained), r.learner.Rule(), r.state), pending...)
 	for rank := range running {
@@ -117,7 +126,43 @@ func (r *run) collect() ([]Part, error) {
 	if b := r.workers[0].block; b != nil {
 		all = append(all, tensorsPart(blockPart, blockTensors(parameters, b.Model, b.Change)))
 	}
+	for rank := range r.team.workers {
+		if own != nil {
+			all = append(all, tensorsPart(momentsPart(rank), momentTensorsOf(parameters, r.learner.Rule(), func(a graph.Arena) []float32 { return own[a][rank] })))
+		}
+	}
 	return all, nil
+}
+
+// keepsOwnMoments says whether each worker has moments of its own: where blocks end and leave them alone.
+func (r *run) keepsOwnMoments() bool {
+	b := r.cfg.Distributed.BlockMomentum
+	return b.BlockSize > 0 && !b.ResetMomentum && r.team.workers > 1
+}
+
+// ownMoments gathers the moments of all workers, by arena, where they differ.
+func (r *run) ownMoments() (map[graph.Arena][][]float32, error) {
+	if !r.keepsOwnMoments() {
+		return nil, nil
+	}
+	own := map[graph.Arena][][]float32{}
+	for _, a := range []graph.Arena{graph.FirstMoment, graph.SecondMoment} { // the same order on all
+		all, err := r.gather(func(w *worker) []float32 { return w.exec.Arena(a) })
+		if err != nil {
+			return nil, err
+		}
+		own[a] = all
+	}
+	return own, nil
+}
+
+// momentTensorsOf are views of the moments that a rule keeps.
+func momentTensorsOf(l *graph.Layout, rule graph.Rule, of func(graph.Arena) []float32) map[string]*tensor.Dense {
+	t := map[string]*tensor.Dense{}
+	for prefix, arena := range moments(rule) {
+		tensors(t, prefix, l, of(arena))
+	}
+	return t
 }
 
 func blockTensors(l *graph.Layout, model, change []float32) map[string]*tensor.Dense {
@@ -129,7 +174,7 @@ func blockTensors(l *graph.Layout, model, change []float32) map[string]*tensor.D
 
 // pendingPart waits for the aggregate whose update is still to come, and notes it in the state.
 func (r *run) pendingPart(l *graph.Layout) ([]Part, error) {
-	if r.state.Pending == nil {
+	if r.state.Pending == nil || !r.buffered() {
 		return nil, nil
 	}
 	var part []Part
@@ -198,6 +243,16 @@ func (r *run) restoreWorkers(c *Checkpoint, workers int, owed bool) error {
 			copy(w.exec.Arena(graph.Statistics), own[i])
 		}
 	}
+	if err := r.restoreMoments(c, workers); err != nil {
+		return err
+	}
+	if p := r.state.Pending; p != nil && !r.buffered() {
+		r.say.printf("warning: the gradient of one minibatch is left out: it waited for its update, and without distributed.doubleBuffering nothing waits")
+		r.state.Pending = nil
+	}
+	if owed && r.workers[0].aggregator == nil {
+		r.say.printf("warning: what quantization owed is left out: with block momentum no gradients are sent that it could be added to")
+	}
 	if owed {
 		own, err := r.scatter(residuals, parameters.Size)
 		if err != nil {
@@ -239,6 +294,49 @@ func (r *run) restoreWorkers(c *Checkpoint, workers int, owed bool) error {
 	for _, w := range r.workers {
 		if err := push(w.exec); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// buffered says whether the aggregate of a step waits for the next one.
+func (r *run) buffered() bool {
+	return r.cfg.Distributed.DoubleBuffering && r.workers[0].aggregator != nil
+}
+
+// restoreMoments gives each worker its own moments, where a checkpoint of as many workers has them. Those of another rule have
+// been warned of.
+func (r *run) restoreMoments(c *Checkpoint, workers int) error {
+	l, _ := r.workers[0].exec.Layouts()
+	var there bool
+	if err := r.team.agree(&there, func() error {
+		there = r.keepsOwnMoments() && workers == r.team.workers && c.has(momentsPart(0)) && r.state.RuleSince != r.state.Step
+		return nil
+	}); err != nil || !there {
+		return err
+	}
+	all := map[graph.Arena][][]float32{}
+	if err := r.team.agree(new(struct{}), func() error {
+		for rank := range workers {
+			for _, a := range []graph.Arena{graph.FirstMoment, graph.SecondMoment} {
+				all[a] = append(all[a], make([]float32, l.Size))
+			}
+			t := momentTensorsOf(l, r.learner.Rule(), func(a graph.Arena) []float32 { return all[a][rank] })
+			if err := c.Tensors(momentsPart(rank), func(f *safetensors.File) error { return readTensors(f, t) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, a := range []graph.Arena{graph.FirstMoment, graph.SecondMoment} {
+		own, err := r.scatter(all[a], l.Size)
+		if err != nil {
+			return err
+		}
+		for i, w := range r.workers {
+			copy(w.exec.Arena(a), own[i])
 		}
 	}
 	return nil

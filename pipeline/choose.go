@@ -3,9 +3,9 @@ package pipeline
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gotrain/distributed"
-	"gotrain/learners"
 )
 
 // choice is what was chosen by measuring, once, at the run's first start.
@@ -20,8 +20,6 @@ var allBits = []int{32, 16, 8, 4, 2, 1}
 
 // margin is the share of a step's time below which a difference does not count: more bits are then the better choice.
 const margin = 0.03
-
-func positionZero(count int) learners.Position { return learners.Position{Count: count} }
 
 // choose settles what the configuration leaves to measurements, where the run's record has not settled it already.
 func (r *run) choose() error {
@@ -38,67 +36,88 @@ func (r *run) choose() error {
 	if err != nil {
 		return fmt.Errorf("measuring to choose how gradients are exchanged: %w", err)
 	}
-	if err := r.team.agree(&c, func() error { return nil }); err != nil {
-		return err
-	}
-	r.Record.Chosen = &c
+	r.Record.Chosen = &c // times are those of all workers: they have all chosen the same
 	return b.restore()
 }
 
-// choose predicts what each number of bits would take, tries those that may be the fastest, and takes the one that was; of
-// several that take about as long, the one with the most bits.
 func (b *bench) choose() (c choice, err error) {
-	r, d := b.r, b.r.cfg.Distributed
-	s := settings(r.cfg, d.BucketSize)
-	bits := []int{leastBits(r)}
-	if d.Bits.Auto {
-		bits = allBits
+	d := b.r.cfg.Distributed
+	bits := allBits
+	if !d.Bits.Auto {
+		bits = []int{leastBits(b.r)}
 	}
-	m, err := b.machine(s, append([]int{32}, bits...)...)
+	m, err := b.machine(bits...)
 	if err != nil {
 		return c, err
 	}
-	sized := func(bits int) distributed.Settings {
-		s := s
-		if d.BucketSize == 0 {
-			s.BucketBytes = m.BucketBytes(bits, s)
-		}
-		return s
-	}
 	link := fmt.Sprintf("workers send %s with a latency of %s", rate(m.Link.Bandwidth), duration(m.Link.Latency))
 	if !d.Bits.Auto {
-		c.BucketBytes = sized(bits[0]).BucketBytes
+		c.BucketBytes = b.settings(m, bits[0]).BucketBytes
 		c.Why = fmt.Sprintf("Chosen: buckets of %s (%s)", bytesText(int64(c.BucketBytes)), link)
 		return c, nil
 	}
-	least := math.Inf(1)
-	for _, n := range bits {
-		least = min(least, m.Predict(n, sized(n)).Total)
+	options, err := b.options(m, 1.5)
+	if err != nil {
+		return c, err
 	}
-	times := map[int]float64{}
-	fastest := math.Inf(1)
-	for _, n := range bits {
-		s := sized(n)
-		if p := m.Predict(n, s).Total; p > 1.5*least {
+	o, dense := best(options), options[0]
+	at32 := "predicted and not tried " + duration(dense.Total)
+	if dense.measured > 0 {
+		at32 = duration(dense.measured)
+	}
+	c = choice{Bits: o.Bits, BucketBytes: o.settings.BucketBytes}
+	c.Why = fmt.Sprintf("Chosen: %s, buckets of %s: %s a minibatch, at 32 bits %s (%s)", bitsText(o.Bits), bytesText(int64(c.BucketBytes)), duration(o.measured), at32, link)
+	return c, nil
+}
+
+// option is a number of bits as it was predicted and, where it could be the best, measured.
+type option struct {
+	distributed.Cost
+	settings distributed.Settings
+	measured float64 // seconds of a step; 0: not tried
+}
+
+// options predicts what each number of bits takes, and tries those whose prediction is at most so many times the least. All
+// workers take part, and find the same.
+func (b *bench) options(m distributed.Machine, within float64) (all []option, err error) {
+	least := math.Inf(1)
+	for _, n := range allBits {
+		s := b.settings(m, n)
+		o := option{Cost: m.Predict(n, s), settings: s}
+		all, least = append(all, o), min(least, o.Total)
+	}
+	for i := range all {
+		o := &all[i]
+		if o.Total > within*least {
 			continue
 		}
-		if times[n], err = b.step(s, n, 4); err != nil {
-			return c, err
-		}
-		fastest = min(fastest, times[n])
-	}
-	for _, n := range bits {
-		if t, tried := times[n]; tried && t <= (1+margin)*fastest {
-			c = choice{Bits: n, BucketBytes: sized(n).BucketBytes}
-			dense := "not tried, " + duration(m.Predict(32, sized(32)).Total) + " predicted"
-			if t, tried := times[32]; tried {
-				dense = duration(t)
-			}
-			c.Why = fmt.Sprintf("Chosen: %s, buckets of %s: %s a minibatch, at 32 bits %s (%s)", bitsText(n), bytesText(int64(c.BucketBytes)), duration(t), dense, link)
-			return c, nil
+		steps := min(max(4, int(0.6/max(o.Total, 1e-3))), 50)
+		if o.measured, err = b.step(o.settings, o.Bits, steps); err != nil {
+			return nil, err
 		}
 	}
-	return c, fmt.Errorf("no time is the least of %v", times)
+	return all, nil
+}
+
+// best is the option that was the fastest when tried; of several that take about as long, the one with the most bits.
+func best(all []option) option {
+	fastest := math.Inf(1)
+	for _, o := range all {
+		if o.measured > 0 {
+			fastest = min(fastest, o.measured)
+		}
+	}
+	i := slices.IndexFunc(all, func(o option) bool { return o.measured > 0 && o.measured <= (1+margin)*fastest })
+	return all[i]
+}
+
+// settings are those of a number of bits, with the configured size of buckets or the one that is predicted to be the best.
+func (b *bench) settings(m distributed.Machine, bits int) distributed.Settings {
+	s := settings(b.r.cfg, b.r.cfg.Distributed.BucketSize)
+	if s.BucketBytes == 0 {
+		s.BucketBytes = m.BucketBytes(bits, s)
+	}
+	return s
 }
 
 // leastBits is the fewest bits of the run's schedule: its exchange is the shortest for the longest time.

@@ -1,9 +1,11 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
+	"gotrain/distributed"
 	"gotrain/graph"
 )
 
@@ -43,7 +45,7 @@ func (r *run) logEpoch(s *Step) error {
 	}
 	r.say.hide()
 	_, err := fmt.Fprintln(r.Out, epochLine(s.Minibatch.Epoch+1, s.Sums, s.Elapsed))
-	if r.workers[0].aggregator != nil {
+	if r.workers[0].aggregator != nil || r.workers[0].block != nil {
 		r.say.printf("%s", r.spent)
 		if warning := r.spent.slower(r.team, s.Sums.Count); warning != "" && s.Epoch == 1 {
 			r.say.printf("warning: %s", warning)
@@ -73,7 +75,11 @@ func (r *run) save(s *Step) error {
 		r.state.Sums, r.state.Shown = graph.Metrics{}, graph.Metrics{}
 	}
 	r.saved, r.due = s.Step, false
-	return r.checkpoint()
+	err := r.checkpoint()
+	if errors.As(err, new(*distributed.NotFiniteError)) { // of the aggregate that it has waited for
+		return r.divergence(r.workers[0], s, err)
+	}
+	return err
 }
 
 func (r *run) stopIfAsked(s *Step) error {

@@ -8,6 +8,7 @@ import (
 	"gotrain/distributed"
 	"gotrain/distributed/group"
 	"gotrain/graph"
+	"gotrain/learners"
 )
 
 // bench measures steps of all workers at the same time, as they run in training, on made-up pictures. What a step changes is
@@ -21,23 +22,12 @@ type bench struct {
 
 func newBench(r *run) *bench {
 	size := minibatchSize(r.cfg, r.epoch)
-	b := &bench{r: r, update: r.learner.Update(positionZero(size))}
+	b := &bench{r: r, update: r.learner.Update(learners.Position{Count: size})}
 	b.update.Rate = 0
 	for _, w := range r.workers {
-		n := share(size, w.member.Rank(), r.team.workers)
-		batch := graph.Batch{N: n, Labels: make([]int32, n), Weights: make([]float32, n), Divisor: float32(size)}
-		c, h, width := r.data.Shape()
-		batch.Images = make([]float32, n*c*h*width)
-		draw := rand.New(rand.NewPCG(1, uint64(w.member.Rank())))
-		for i := range batch.Images {
-			batch.Images[i] = float32(draw.NormFloat64())
-		}
-		for i := range n {
-			batch.Labels[i], batch.Weights[i] = int32(draw.IntN(len(r.data.Classes()))), 1
-		}
-		b.batches = append(b.batches, batch)
+		b.batches = append(b.batches, r.madeUp(share(size, w.member.Rank(), r.team.workers), size))
 		var arenas [][]float32
-		for _, a := range saved {
+		for _, a := range keptArenas {
 			arenas = append(arenas, slices.Clone(w.exec.Arena(a)))
 		}
 		b.kept = append(b.kept, arenas)
@@ -45,9 +35,23 @@ func newBench(r *run) *bench {
 	return b
 }
 
+// madeUp is a batch of n samples of a minibatch of so many.
+func (r *run) madeUp(n, size int) graph.Batch {
+	c, h, w := r.data.Shape()
+	batch := graph.Batch{N: n, Images: make([]float32, n*c*h*w), Labels: make([]int32, n), Weights: make([]float32, n), Divisor: float32(size)}
+	draw := rand.New(rand.NewPCG(1, 1))
+	for i := range batch.Images {
+		batch.Images[i] = float32(draw.NormFloat64())
+	}
+	for i := range n {
+		batch.Labels[i], batch.Weights[i] = int32(draw.IntN(len(r.data.Classes()))), 1
+	}
+	return batch
+}
+
 func (b *bench) restore() error {
 	for i, w := range b.r.workers {
-		for j, a := range saved {
+		for j, a := range keptArenas {
 			copy(w.exec.Arena(a), b.kept[i][j])
 		}
 		if err := push(w.exec); err != nil {
@@ -62,8 +66,8 @@ const probes = 7
 
 // machine measures what the cost model needs on all workers. A step's times are those of the slowest worker, for whom the
 // others wait.
-func (b *bench) machine(s distributed.Settings, bits ...int) (m distributed.Machine, err error) {
-	r := b.r
+func (b *bench) machine(bits ...int) (m distributed.Machine, err error) {
+	r, s := b.r, settings(b.r.cfg, 0)
 	layout, _ := r.workers[0].exec.Layouts()
 	m = distributed.Machine{Workers: r.team.workers, Layout: layout, Plan: r.plan.Buckets, Encode: map[int]float64{}, Decode: map[int]float64{}}
 	if m.Ready, m.Backward, m.Update, err = b.computation(); err != nil {

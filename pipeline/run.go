@@ -181,7 +181,7 @@ func (r *run) begin() error {
 		r.state = State{Rule: r.learner.Rule().String(), Trained: make([]int64, r.team.workers)}
 	} else {
 		r.state = from.State
-		for _, a := range saved {
+		for _, a := range keptArenas {
 			if err := r.spread(a); err != nil {
 				return err
 			}
@@ -195,7 +195,7 @@ func (r *run) begin() error {
 	if err := r.choose(); err != nil {
 		return err
 	}
-	r.makeAggregators()
+	r.makeAggregators(from.Owed)
 	if from.Checkpoint != "" {
 		if err := r.restoreWorkers(c, from.Workers, from.Owed); err != nil {
 			return err

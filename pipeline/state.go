@@ -144,14 +144,14 @@ func restore(c *Checkpoint, e graph.Executor, rule graph.Rule) (s State, warning
 }
 
 // pull and push carry all that a checkpoint holds between a device and its mirror.
-func pull(e graph.Executor) error { return each(e.Pull) }
-func push(e graph.Executor) error { return each(e.Push) }
+func pull(e graph.Executor) error { return eachArena(e.Pull) }
+func push(e graph.Executor) error { return eachArena(e.Push) }
 
-// saved are the arenas that outlive a process.
-var saved = []graph.Arena{graph.Parameters, graph.FirstMoment, graph.SecondMoment, graph.Statistics}
+// keptArenas are those that outlive a process.
+var keptArenas = []graph.Arena{graph.Parameters, graph.FirstMoment, graph.SecondMoment, graph.Statistics}
 
-func each(f func(graph.Arena) error) error {
-	for _, a := range saved {
+func eachArena(f func(graph.Arena) error) error {
+	for _, a := range keptArenas {
 		if err := f(a); err != nil {
 			return fmt.Errorf("%s: %w", a, err)
 		}

@@ -168,7 +168,7 @@ func (r *run) loop(ctx context.Context) error {
 		s.State = r.state
 		for _, h := range hooks {
 			if err := h.run(s); err != nil {
-				if errors.Is(err, ErrInterrupted) || Told(err) {
+				if errors.Is(err, ErrInterrupted) || errors.As(err, new(*DivergedError)) || Told(err) {
 					return err
 				}
 				return fmt.Errorf("%s: %w", h.name, err)
@@ -215,7 +215,9 @@ func (r *run) step(mb *readers.Minibatch, alone, stop bool) (*Step, error) {
 		case exchanged:
 			x = w.aggregator.Step(st.Step+1, s.Bits, stop)
 		case w.block != nil:
-			return w.stepInBlock(s.Update)
+			at := at
+			at.Count = w.minibatch.N // alone, its share is its minibatch
+			return w.stepInBlock(r.learner.Update(at))
 		}
 		return w.exec.Step(&w.minibatch.Batch, s.Update, x)
 	})
@@ -224,16 +226,18 @@ func (r *run) step(mb *readers.Minibatch, alone, stop bool) (*Step, error) {
 			err = r.drain(s)
 		}
 	}
-	if err == nil && r.workers[0].block != nil {
-		err = r.syncBlock(s, mb, stop)
-	}
-	if err == nil && r.team.workers > 1 && !exchanged && r.workers[0].block == nil {
-		stop, err = r.team.any(stop)
-	}
-	if s.Stop = stop; exchanged {
-		s.Stop = r.workers[0].aggregator.Stop()
-	}
 	spent := r.aggregation().Sub(before)
+	switch { // whether all stop, and not this process alone
+	case err != nil:
+	case exchanged:
+		s.Stop = r.workers[0].aggregator.Stop()
+	case r.workers[0].block != nil:
+		begin := time.Now()
+		s.Stop, err = r.syncBlock(s, mb, stop)
+		spent.Exposed += time.Since(begin)
+	default:
+		s.Stop, err = r.team.any(stop)
+	}
 	r.spent.add(time.Since(start), spent)
 	return s, err
 }

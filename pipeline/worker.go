@@ -128,12 +128,13 @@ func (r *run) scatter(all [][]float32, n int) (own [][]float32, err error) {
 	return own, err
 }
 
-// makeAggregators gives the workers what exchanges their gradients or models.
-func (r *run) makeAggregators() {
+// makeAggregators gives the workers what exchanges their gradients or models. Where residuals are owed, even one worker at 32
+// bits has an aggregator: it adds them to its first gradient.
+func (r *run) makeAggregators(owed bool) {
 	b := r.cfg.Distributed.BlockMomentum
 	for _, w := range r.workers {
 		parameters, _ := w.exec.Layouts()
-		if aggregates(r.cfg) {
+		if aggregates(r.cfg) || owed && b.BlockSize == 0 {
 			w.aggregator = distributed.New(w.member, parameters, r.plan.Buckets, w.exec.Arena(graph.Gradients), settings(r.cfg, r.bucketBytes()))
 		}
 		if b.BlockSize > 0 {

@@ -3,8 +3,10 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,6 +39,7 @@ var modes = map[string][]string{
 	"double buffering":  {"distributed.workers=2", "distributed.bits=1", "distributed.doubleBuffering=true"},
 	"dense and late":    {"distributed.workers=2", "distributed.doubleBuffering=true"},
 	"block momentum":    {"distributed.workers=2", "distributed.blockMomentum.blockSize=64"},
+	"own momentum":      {"distributed.workers=2", "distributed.blockMomentum.blockSize=32", "distributed.blockMomentum.resetMomentum=false"},
 	"model averaging":   {"distributed.workers=3", "distributed.blockMomentum.blockSize=32", "distributed.blockMomentum.momentum=0"},
 	"tiny minibatches":  {"distributed.workers=4", "distributed.bits=1", "learner.minibatchSize=3", "learner.epochSize=8"},
 	"small buckets":     {"distributed.workers=3", "distributed.bits=1", "distributed.bucketSize=4", "distributed.overlap=false", "distributed.columns=3"},
@@ -98,18 +101,93 @@ func TestOneWorkerAt32BitsIsNoQuantization(t *testing.T) {
 	}
 }
 
-// TestAnotherNumberOfWorkers continues a run whose residuals are those of more workers.
-func TestAnotherNumberOfWorkers(t *testing.T) {
-	dir := t.TempDir()
-	args := []string{"distributed.bits=1", "learner.maxEpochs=2"}
-	stop(t, small(t, dir, append(args, "distributed.workers=4")...), nil)
-	fewer := small(t, dir, append(args, "distributed.workers=2")...)
-	if _, err := try(fewer, nil); err == nil || !strings.Contains(err.Error(), "distributed.workers: 4 -> 2") {
-		t.Errorf("says %v", err)
+// owedBy sums what a run's workers owe, as a run that goes on from its last checkpoint holds it: by value over the workers,
+// of their gradients and of the sums.
+func owedBy(t *testing.T, cfg *configs.Config, change func(*Settings)) (gradients, sums []float64) {
+	t.Helper()
+	s := Settings{Config: cfg, Out: io.Discard, Log: io.Discard, Version: "v1"}
+	if change != nil {
+		change(&s)
 	}
-	s := do(t, fewer, accepting)
-	if !strings.Contains(s.screen, "Accepted: distributed.workers: 4 -> 2") || !strings.Contains(s.screen, "from epoch 1, minibatch 2") {
-		t.Errorf("says\n%s", s.screen)
+	r, err := openRun(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close(nil)
+	for _, w := range r.workers {
+		own, owned, owed := w.aggregator.Residuals()
+		if !owed {
+			t.Fatal("nothing is owed")
+		}
+		if gradients == nil {
+			gradients, sums = make([]float64, len(own)), make([]float64, len(own))
+		}
+		for i := range own {
+			gradients[i] += float64(own[i])
+			sums[i] += float64(owned[i])
+		}
+	}
+	return gradients, sums
+}
+
+// TestAnotherNumberOfWorkers continues a run whose residuals are those of four workers with others: together they owe as much.
+func TestAnotherNumberOfWorkers(t *testing.T) {
+	args := []string{"distributed.bits=1", "learner.maxEpochs=2"}
+	for _, c := range []struct{ workers, bits string }{{"2", "1"}, {"8", "1"}, {"1", "1"}, {"1", "32"}} {
+		dir := t.TempDir()
+		four := small(t, dir, append(args, "distributed.workers=4")...)
+		stop(t, four, nil)
+		gradients, sums := owedBy(t, four, nil)
+		other := small(t, dir, "learner.maxEpochs=2", "distributed.workers="+c.workers, "distributed.bits="+c.bits)
+		if _, err := try(other, nil); err == nil || !strings.Contains(err.Error(), "distributed.workers: 4 -> "+c.workers) {
+			t.Errorf("says %v", err)
+		}
+		g, s := owedBy(t, other, accepting)
+		if off(gradients, g) > 1e-6 || off(sums, s) > 0 {
+			t.Errorf("%s workers at %s bits owe other sums: by %v of gradients, by %v of sums", c.workers, c.bits, off(gradients, g), off(sums, s))
+		}
+		if screen := do(t, other, accepting).screen; !strings.Contains(screen, "from epoch 1, minibatch 2") {
+			t.Errorf("says\n%s", screen)
+		}
+	}
+}
+
+// off is the largest difference of two vectors, as a share of the largest value.
+func off(a, b []float64) float64 {
+	difference, largest := 0.0, 0.0
+	for i := range a {
+		difference, largest = max(difference, math.Abs(a[i]-b[i])), max(largest, math.Abs(a[i]))
+	}
+	return difference / largest
+}
+
+// TestAPendingAggregateIsLeftOutWithoutDoubleBuffering switches it off in the middle of an epoch.
+func TestAPendingAggregateIsLeftOutWithoutDoubleBuffering(t *testing.T) {
+	for _, args := range [][]string{{"distributed.workers=2", "distributed.bits=1"}, {"distributed.workers=1", "distributed.bits=32"}} {
+		dir := t.TempDir()
+		stop(t, small(t, dir, "distributed.workers=2", "distributed.bits=1", "distributed.doubleBuffering=true"), nil)
+		s := do(t, small(t, dir, args...), accepting)
+		want := "warning: the gradient of one minibatch is left out: it waited for its update, and without distributed.doubleBuffering nothing waits\n"
+		if !strings.Contains(s.screen, want) {
+			t.Errorf("%v: says\n%s", args, s.screen)
+		}
+		c, _, err := newCheckpoints(only(t, dir), 0).Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var st State
+		if err := c.JSON(statePart, &st); err != nil || st.Pending != nil {
+			t.Errorf("%v: the last checkpoint has a pending aggregate: %v, %v", args, st.Pending, err)
+		}
+	}
+}
+
+// TestADivergenceFoundByACheckpointIsOne has an aggregate that is not finite, which a checkpoint is the first to wait for.
+func TestADivergenceFoundByACheckpointIsOne(t *testing.T) {
+	_, err := try(small(t, t.TempDir(), "distributed.workers=2", "distributed.doubleBuffering=true", "distributed.bits=1", "checkpoint.everyMinibatches=1",
+		"learner.learningRatesPerMB=1e30", "learner.epochSize=320"), nil)
+	if d := (*DivergedError)(nil); !errors.As(err, &d) || !strings.HasPrefix(err.Error(), "diverged in epoch 1, minibatch ") {
+		t.Errorf("says %v", err)
 	}
 }
 
@@ -130,7 +208,7 @@ func TestStatisticsAreWeightedBySamples(t *testing.T) {
 // TestSynchronizedWorkersTrainAsOne compares workers with synchronized batch norm, whose shares are uneven, with one worker.
 func TestSynchronizedWorkersTrainAsOne(t *testing.T) {
 	losses := func(args ...string) string {
-		s := do(t, small(t, t.TempDir(), append(args, "learner.minibatchSize=30", "learner.epochSize=120", "network.batchNorm.sync=true", "learner.numMBsToShowResult=1")...), nil)
+		s := do(t, small(t, t.TempDir(), append([]string{"learner.minibatchSize=30", "learner.epochSize=120", "network.batchNorm.sync=true"}, args...)...), nil)
 		return s.out
 	}
 	var one, four struct{ loss, errors float64 }
@@ -141,8 +219,12 @@ func TestSynchronizedWorkersTrainAsOne(t *testing.T) {
 	}
 	read(losses(), &one)
 	read(losses("distributed.workers=4"), &four)
-	if d := (one.loss - four.loss) / one.loss; d > 1e-3 || d < -1e-3 {
+	apart := func(loss float64) float64 { return math.Abs(loss-one.loss) / one.loss }
+	if apart(four.loss) > 1e-5 {
 		t.Errorf("one worker %v, four %v", one, four)
+	}
+	if read(losses("distributed.workers=4", "network.batchNorm.sync=false"), &four); apart(four.loss) < 1e-4 {
+		t.Errorf("four workers with statistics of their own lose %v as one does, %v: the comparison shows nothing", four, one)
 	}
 }
 
@@ -180,6 +262,9 @@ func TestAutoChoosesOnceAndSaysWhy(t *testing.T) {
 }
 
 func TestProfileSaysWhatBitsTake(t *testing.T) {
+	if err := Profile(context.Background(), Settings{Config: small(t, t.TempDir(), "distributed.workers=4", "learner.minibatchSize=3"), Out: io.Discard, Log: io.Discard}); err != nil {
+		t.Error(err) // one worker has no sample
+	}
 	var out bytes.Buffer
 	if err := Profile(context.Background(), Settings{Config: small(t, t.TempDir(), "distributed.workers=2"), Out: &out, Log: io.Discard}); err != nil {
 		t.Fatal(err)
