@@ -349,9 +349,9 @@ func (r *run) tell(values []float32) error {
 	}
 	return r.team.each(func(i int, m group.Member) error {
 		if i == 0 {
-			return group.Broadcast(m, r.team.control(), 0, raw(values))
+			return r.team.broadcast(m, values)
 		}
-		return group.Broadcast(m, r.team.control(), 0, make([]byte, 4*len(values)))
+		return r.team.broadcast(m, make([]float32, len(values)))
 	})
 }
 

@@ -46,12 +46,12 @@ func usage(format string, args ...any) error { return &UsageError{fmt.Errorf(for
 func ExitStatus(err error) int {
 	var u *UsageError
 	var c configs.Errors
-	var told *leaderError
+	var common *commonError
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &told):
-		return told.Status
+	case errors.As(err, &common):
+		return common.status
 	case errors.Is(err, ErrInterrupted):
 		return 130
 	case errors.As(err, &u), errors.As(err, &c):

@@ -17,9 +17,7 @@ func Profile(_ context.Context, s Settings) error {
 	if err != nil {
 		return err
 	}
-	err = r.profile()
-	r.close(err)
-	return err
+	return r.close(r.profile())
 }
 
 func (r *run) profile() error {
@@ -27,11 +25,11 @@ func (r *run) profile() error {
 		return r.team.followed(usage("%s: distributed.blockMomentum.blockSize: whole models are exchanged, and no gradients whose bits could be profiled: set it to 0",
 			r.cfg.Origin("distributed.blockMomentum.blockSize")))
 	}
-	// The host with the most workers for its cores decides, as in training.
-	if err := r.team.agree(&r.Record.Threads, func() error { r.Record.Threads = threadsFor(r.cfg, r.team.host()); return nil }); err != nil {
+	var err error
+	if r.Record.Threads, err = r.team.threads(r.cfg); err != nil {
 		return err
 	}
-	if err := r.team.together(r.makeWorkers()); err != nil {
+	if err := r.team.together(r.makeWorkers); err != nil {
 		return err
 	}
 	r.initialize()
@@ -98,7 +96,7 @@ func (r *run) alone(b *bench) (seconds float64, err error) {
 			seconds = min(seconds, t)
 		}
 		return nil
-	}())
+	})
 	return seconds, err
 }
 

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 
 	"gotrain/configs"
@@ -61,11 +61,11 @@ func assemble(s Settings) (r *run, err error) {
 	if !r.team.leads() {
 		r.say, r.Out = &messages{screen: io.Discard}, io.Discard
 	}
-	if err := r.team.together(r.openData()); err != nil {
+	if err := r.team.together(r.openData); err != nil {
 		return nil, err
 	}
-	if err := r.team.same("configuration, data, program or libraries", func(int) []byte { return r.fingerprint() }); err != nil {
-		return nil, r.team.followed(usage("%w: give all processes the same", err))
+	if err := r.sameEverywhere(); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
@@ -81,13 +81,17 @@ func openRun(s Settings) (r *run, err error) {
 			opened.close(err)
 		}
 	}()
+	threads, err := r.team.threads(r.cfg)
+	if err != nil {
+		return nil, err
+	}
 	if err := r.team.agree(&r.folder, func() (err error) {
-		r.folder, err = chooseFolder(s, recordData(r.data), threadsFor(r.cfg, r.team.host()), time.Now())
+		r.folder, err = chooseFolder(s, recordData(r.data), threads, time.Now())
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	if err := r.team.together(r.makeWorkers()); err != nil {
+	if err := r.team.together(r.makeWorkers); err != nil {
 		return nil, err
 	}
 	if err := r.team.agree(new(struct{}), r.openFolder); err != nil {
@@ -107,11 +111,21 @@ func (r *run) openData() (err error) {
 	return err
 }
 
-// fingerprint is what all processes must have in common.
-func (r *run) fingerprint() []byte {
+// sameEverywhere refuses processes that have not got in common what a run is made of.
+func (r *run) sameEverywhere() error {
+	const configuration = "configuration"
 	data := r.data.Fingerprint()
-	sum := sha256.Sum256([]byte(strings.Join([]string{r.cfg.Hash(), string(data[:]), r.Version, engine()}, "\n")))
-	return sum[:]
+	hash := func(s string) [sha256.Size]byte { return sha256.Sum256([]byte(s)) }
+	own := [][sha256.Size]byte{hash(r.cfg.Hash()), hash(string(data[:])), hash(r.Version), hash(engine())}
+	err := r.team.same([]string{configuration, "data", "program", "libraries"}, func(int) [][sha256.Size]byte { return own })
+	var d *differentError
+	switch {
+	case !errors.As(err, &d):
+		return err
+	case slices.Contains(d.names, configuration):
+		return r.team.followed(usage("%w: give all processes the same (gotrain check -print FILE, with the same arguments, shows each host's configuration)", err))
+	}
+	return r.team.followed(usage("%w: give all processes the same", err))
 }
 
 // makeWorkers makes the executors of this process.
@@ -280,7 +294,8 @@ func (r *run) write() error {
 	return r.store.WriteRunFile(jsonPart(recordFile, r.Record))
 }
 
-// finish notes how the run ended, and leaves the team. An error that not all processes have come to ends the others too.
+// finish notes how the run ended, and leaves the team. An error that not all processes have come to ends the others too: then
+// nobody waits for the note.
 func (r *run) finish(err error) error {
 	var d *DivergedError
 	switch {
@@ -293,24 +308,30 @@ func (r *run) finish(err error) error {
 	default:
 		r.Record.Status = failed
 	}
-	if r.store != nil {
-		if e := r.write(); err == nil {
-			err = e
+	note := func() error {
+		if r.store == nil {
+			return nil
 		}
+		return r.write()
 	}
-	r.close(err)
-	return err
+	if err != nil && !Told(err) {
+		note() // the error that is there says more
+	} else if e := r.team.agree(new(struct{}), note); err == nil {
+		err = e
+	}
+	return r.close(err)
 }
 
-// close frees everything. Where all processes end, and for one reason, they leave together; else this one has to end the
-// others, and tells why, because it ends with them.
-func (r *run) close(err error) {
-	alone := err != nil && !errors.Is(err, ErrInterrupted) && !Told(err)
-	if r.team != nil && r.team.job != nil && alone {
-		r.team.fail(r.Settings.Log, err)
-	}
-	if errors.As(err, new(*sharedError)) { // now, for when the first process has left, mpiexec ends the others
-		fmt.Fprintln(r.Settings.Log, "gotrain:", err)
+// close frees everything, and returns the error that it was given, or one of leaving the team. Where all processes end, and for
+// one reason, they leave together; else this one has to end the others, and tells why, because it ends with them.
+func (r *run) close(err error) error {
+	if r.team != nil && r.team.job != nil && err != nil {
+		if !Told(err) {
+			r.team.fail(r.Settings.Log, err)
+		}
+		if r.team.leads() { // now, for when the first process has left, mpiexec ends the others
+			fmt.Fprintln(r.Settings.Log, "gotrain:", err)
+		}
 	}
 	for _, w := range r.workers {
 		w.close()
@@ -327,6 +348,9 @@ func (r *run) close(err error) {
 		r.lock.Unlock()
 	}
 	if r.team != nil {
-		r.team.close()
+		if e := r.team.close(); err == nil {
+			err = e
+		}
 	}
+	return err
 }

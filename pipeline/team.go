@@ -20,6 +20,7 @@ type team struct {
 	job     *group.Job     // nil: there is one process
 	members []group.Member // the workers of this process, in order
 	workers int            // of all processes
+	timeout time.Duration  // of an exchange
 	step    int64          // for messages
 }
 
@@ -35,13 +36,13 @@ func joinTeam(cfg *configs.Config) (*team, error) {
 		return nil, usage("%s: distributed.transport: local: mpiexec has started %d processes, and local workers are in one: write auto, or start it without mpiexec",
 			cfg.Origin("distributed.transport"), processes)
 	case !launched || d.Transport == "local":
-		return &team{members: group.Local(d.Workers, d.Timeout), workers: d.Workers}, nil
+		return &team{members: group.Local(d.Workers, d.Timeout), workers: d.Workers, timeout: d.Timeout}, nil
 	}
 	job, err := group.Join(d.Workers, d.Timeout)
 	if err != nil {
 		return nil, &UsageError{err}
 	}
-	return &team{job: job, members: job.Members(), workers: d.Workers}, nil
+	return &team{job: job, members: job.Members(), workers: d.Workers, timeout: d.Timeout}, nil
 }
 
 // tellWaiting says which workers this process waits for when it is told to end in the middle of an exchange: where mpiexec
@@ -69,8 +70,13 @@ func (t *team) host() int {
 	return len(t.members) * t.job.LocalSize()
 }
 
-// hosts is the number of hosts, where all have as many workers.
-func (t *team) hosts() int { return max(1, t.workers/t.host()) }
+// hosts is the number of hosts.
+func (t *team) hosts() int {
+	if t.job == nil {
+		return 1
+	}
+	return t.job.Hosts()
+}
 
 func (t *team) String() string {
 	switch {
@@ -78,6 +84,8 @@ func (t *team) String() string {
 		return "1 worker"
 	case t.job == nil:
 		return fmt.Sprintf("%d workers in this process", t.workers)
+	case t.host()*t.hosts() != t.workers:
+		return fmt.Sprintf("%d workers on %d hosts, %s", t.workers, t.hosts(), group.Version())
 	}
 	return fmt.Sprintf("%d workers, %d on each of %d hosts, %s", t.workers, t.host(), t.hosts(), group.Version())
 }
@@ -128,6 +136,10 @@ func (t *team) fail(w io.Writer, err error) {
 	}
 	t.job.Fail(err, func() { fmt.Fprintf(w, "gotrain: %s%v\n", where, err) })
 }
+
+// threads are the CPU threads of each worker, as many on all hosts: those that the host with the fewest cores for its workers
+// has for one.
+func (t *team) threads(cfg *configs.Config) (int, error) { return t.least(threadsFor(cfg, t.host())) }
 
 // threadsFor are the CPU threads of a worker, of which so many share this host.
 func threadsFor(cfg *configs.Config, workers int) int {

@@ -56,9 +56,8 @@ func (r *run) sameParameters() error {
 	if r.team.workers == 1 {
 		return nil
 	}
-	err := r.team.same("parameters", func(i int) []byte {
-		sum := sha256.Sum256(raw(r.workers[i].exec.Arena(graph.Parameters)))
-		return sum[:]
+	err := r.team.same([]string{"parameters"}, func(i int) [][sha256.Size]byte {
+		return [][sha256.Size]byte{sha256.Sum256(raw(r.workers[i].exec.Arena(graph.Parameters)))}
 	})
 	if err != nil {
 		return fmt.Errorf("comparing parameters behind step %d: %w: processes that run on machines of different kinds, or a fault of the machine or of gotrain; the checkpoint before still counts", r.state.Step, err)
@@ -89,14 +88,17 @@ func (r *run) gather(of func(*worker) []float32) (all [][]float32, err error) {
 	}
 	err = r.team.each(func(i int, m group.Member) error {
 		own := of(r.workers[i])
-		received := make([][]byte, m.Size())
-		if m.Rank() == 0 {
-			for w := range all {
-				all[w] = make([]float32, len(own))
-				received[w] = raw(all[w])
+		for w := range m.Size() {
+			var into []float32
+			if m.Rank() == 0 {
+				into = make([]float32, len(own))
+				all[w] = into
+			}
+			if err := r.team.carry(m, w, 0, own, into); err != nil {
+				return err
 			}
 		}
-		return group.GatherTo(m, r.team.control(), 0, raw(own), received)
+		return nil
 	})
 	return all, err
 }
@@ -107,7 +109,7 @@ func (r *run) spread(a graph.Arena) error {
 		return nil
 	}
 	return r.team.each(func(i int, m group.Member) error {
-		return group.Broadcast(m, r.team.control(), 0, raw(r.workers[i].exec.Arena(a)))
+		return r.team.broadcast(m, r.workers[i].exec.Arena(a))
 	})
 }
 
@@ -116,14 +118,16 @@ func (r *run) scatter(all [][]float32, n int) (own [][]float32, err error) {
 	own = make([][]float32, len(r.workers))
 	err = r.team.each(func(i int, m group.Member) error {
 		own[i] = make([]float32, n)
-		send, receive := make([][]byte, m.Size()), make([][]byte, m.Size())
-		if m.Rank() == 0 {
-			for w := range all {
-				send[w] = raw(all[w])
+		for w := range m.Size() {
+			var values []float32
+			if m.Rank() == 0 {
+				values = all[w]
+			}
+			if err := r.team.carry(m, 0, w, values, own[i]); err != nil {
+				return err
 			}
 		}
-		receive[0] = raw(own[i])
-		return m.Exchange(r.team.control(), send, receive)
+		return nil
 	})
 	return own, err
 }

@@ -29,11 +29,11 @@ func TestALostWorkerEndsTheJobWhichContinues(t *testing.T) {
 		{"killed, the first", 4, 0, syscall.SIGKILL, 60 * time.Second,
 			`worker 1 has waited [0-9.]+s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for worker 0 \(host %s\), which does not answer; the same command continues the run from its last checkpoint`},
 		{"stopped", 4, 2, syscall.SIGSTOP, 3 * time.Second,
-			`worker 0 waited 3s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for worker 2 \(host %s\), which is dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint`},
+			`worker 0 waited 3s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for worker 2 \(host %s\), which is dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint; raise distributed.timeout \(3s\) where an exchange may take longer`},
 		{"stopped, with two workers", 2, 1, syscall.SIGSTOP, 3 * time.Second,
-			`worker [01] waited 3s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for workers 2 \(host %s\) and 3 \(host %[1]s\), which are dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint`},
+			`worker [01] waited 3s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for workers 2 \(host %s\) and 3 \(host %[1]s\), which are dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint; raise distributed.timeout \(3s\) where an exchange may take longer`},
 		{"stopped, the first", 4, 0, syscall.SIGSTOP, 3 * time.Second,
-			`worker 1 waited 3s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for worker 0 \(host %s\), which is dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint`},
+			`worker 1 waited 3s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), for worker 0 \(host %s\), which is dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint; raise distributed.timeout \(3s\) where an exchange may take longer`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir, args := t.TempDir(), shared("distributed.timeout="+c.timeout.String(), "checkpoint.everyMinibatches=10")

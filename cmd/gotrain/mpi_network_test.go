@@ -20,10 +20,10 @@ func TestAHostThatIsCutOffEndsTheJobWhichContinues(t *testing.T) {
 		says string
 	}{
 		{"the third host", 2, `worker 0 waited 3s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), ` +
-			`for worker 2 \(host \S+\), which is dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint`},
+			`for worker 2 \(host \S+\), which is dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint; raise distributed.timeout \(3s\) where an exchange may take longer`},
 		// The launcher and the run's folder are there.
 		{"the first host", 0, `worker [0-3] waited 3s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), ` +
-			`for .*, which (is|are) dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint`},
+			`for .*, which (is|are) dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint; raise distributed.timeout \(3s\) where an exchange may take longer`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir, args := t.TempDir(), shared("distributed.timeout=3s", "checkpoint.everyMinibatches=10")

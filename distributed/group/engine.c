@@ -7,7 +7,6 @@
 #include <mpi.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +101,7 @@ int gotrain_mpi_init(struct gotrain_mpi *m) {
 	m->names = calloc(m->size, MPI_NAME);
 	m->present = calloc(m->size, 1);
 	if (!m->names || !m->present) abort();
+	m->present[m->rank] = PRESENT;
 	return failed(m, "MPI_Allgather", MPI_Allgather(own, MPI_NAME, MPI_CHAR, m->names, MPI_NAME, MPI_CHAR, comm));
 }
 
@@ -133,14 +133,43 @@ int gotrain_mpi_post(struct gotrain_mpi *m, int slot, void *buffer, int bytes, i
 	return failed(m, "MPI_Irecv", MPI_Irecv(buffer, bytes, MPI_BYTE, peer, tag, comm, r));
 }
 
-void gotrain_mpi_announce(struct gotrain_mpi *m) {
+static int64_t now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+// Tells all other processes that this one is there, in a round of the roll call, which is the message's tag, or that it is
+// leaving, which is 0.
+static void announce(struct gotrain_mpi *m, int round) {
 	static char here = 1;
 	MPI_Request r;
 	int p;
-	if (m->announced) return;
-	m->announced = 1;
 	for (p = 0; p < m->size; p++) // who is lost does not take it: nobody waits for these
-		if (p != m->rank && MPI_Isend(&here, 1, MPI_BYTE, p, 0, roll, &r) == MPI_SUCCESS) MPI_Request_free(&r);
+		if (p != m->rank && MPI_Isend(&here, 1, MPI_BYTE, p, round, roll, &r) == MPI_SUCCESS) MPI_Request_free(&r);
+}
+
+// Begins a round, in which nobody has answered yet.
+static void begin(struct gotrain_mpi *m, int round) {
+	int p;
+	m->round = round;
+	m->called = now();
+	for (p = 0; p < m->size; p++)
+		if (p != m->rank && m->present[p] == PRESENT) m->present[p] = ABSENT;
+	m->heard = 1;
+	announce(m, round);
+}
+
+void gotrain_mpi_call(struct gotrain_mpi *m) {
+	const int64_t moment = 600000000; // twice as long as who calls waits for answers, for two may call one after the other
+	if (m->round > 0 && (now() - m->called < moment || m->round == m->tag_limit)) return;
+	begin(m, m->round + 1);
+}
+
+void gotrain_mpi_leaving(struct gotrain_mpi *m) {
+	if (m->present[m->rank] == LEAVING) return;
+	m->present[m->rank] = LEAVING;
+	announce(m, 0);
 }
 
 // Notes who has answered a roll call, and answers.
@@ -148,35 +177,32 @@ static int hear(struct gotrain_mpi *m) {
 	int there = 0;
 	char here;
 	MPI_Status s;
-	while (MPI_Iprobe(MPI_ANY_SOURCE, 0, roll, &there, &s) == MPI_SUCCESS && there) {
-		if (MPI_Recv(&here, 1, MPI_BYTE, s.MPI_SOURCE, 0, roll, &s) != MPI_SUCCESS) break;
-		m->present[s.MPI_SOURCE] = m->heard = 1;
-		gotrain_mpi_announce(m);
+	while (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, roll, &there, &s) == MPI_SUCCESS && there) {
+		if (MPI_Recv(&here, 1, MPI_BYTE, s.MPI_SOURCE, s.MPI_TAG, roll, &s) != MPI_SUCCESS) break;
+		if (s.MPI_TAG > m->round) begin(m, s.MPI_TAG);
+		if (s.MPI_TAG == 0) m->present[s.MPI_SOURCE] = LEAVING;
+		else if (s.MPI_TAG == m->round && m->present[s.MPI_SOURCE] == ABSENT) m->present[s.MPI_SOURCE] = PRESENT;
+		m->heard = 1;
 	}
 	return m->heard;
 }
 
-static int64_t now(void) {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-// Sleeps until woken (returns 1) or for a time in nanoseconds, for ever if that is negative.
+// Sleeps until woken (returns 1) or for a time in nanoseconds.
 static int asleep(struct gotrain_mpi *m, int64_t time) {
 	struct pollfd wake = {m->wake, POLLIN, 0};
 	struct timespec t = {time / 1000000000, time % 1000000000};
 	uint64_t count;
-	if (ppoll(&wake, 1, time < 0 ? NULL : &t, NULL) <= 0) return 0;
+	if (ppoll(&wake, 1, &t, NULL) <= 0) return 0;
 	return read(m->wake, &count, sizeof count) == sizeof count;
 }
 
 int gotrain_mpi_wait(struct gotrain_mpi *m, int outstanding) {
-	const int64_t shortest = 20000, longest = 1000000;
+	const int64_t shortest = 20000, longest = 1000000, idle = 50000000;
 	int64_t start = now(), heard = start, nap;
 	int rc, class, done, i;
 	if (outstanding == 0) {
-		while (!asleep(m, -1)) {}
+		while (!asleep(m, idle))
+			if (hear(m)) break;
 		return 0;
 	}
 	for (;;) {

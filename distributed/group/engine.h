@@ -3,6 +3,8 @@
 #ifndef GOTRAIN_MPI_H
 #define GOTRAIN_MPI_H
 
+#include <stdint.h>
+
 enum { MPI_NAME = 256 };
 
 struct gotrain_mpi {
@@ -16,9 +18,10 @@ struct gotrain_mpi {
 	void *requests;        // MPI_Request[slots]
 	void *statuses;        // MPI_Status[slots]
 	int *done;             // the slots that gotrain_mpi_wait has found done
-	char *present;         // by process: has answered a roll call
-	int heard;             // somebody has, since this was set to 0
-	int announced;         // this process has
+	char *present;         // by process: ABSENT, PRESENT or LEAVING, as far as is known
+	int heard;             // present has changed since this was set to 0
+	int round;             // of the roll calls, from 1; 0: there was none
+	int64_t called;        // when it began, in nanoseconds
 	char error[512];       // of the function that returned non-zero
 };
 
@@ -32,12 +35,16 @@ void gotrain_mpi_abort(void);
 int gotrain_mpi_post(struct gotrain_mpi *m, int slot, void *buffer, int bytes, int peer, int tag, int send);
 void gotrain_mpi_grow(struct gotrain_mpi *m, int slots);
 
-// Calls the roll, unless that has been done: tells all other processes that this one is there. Each that waits for messages
-// answers in the same way.
-void gotrain_mpi_announce(struct gotrain_mpi *m);
+// Whether a process has answered the last roll call, or fails for a reason of its own, which is told once and for all.
+enum { ABSENT, PRESENT, LEAVING };
 
-// Waits until messages are done, and returns how many, or 0 when it is woken or has heard of somebody, or -1. Without
-// outstanding ones it only waits to be woken.
+// Calls the roll, unless that was done a moment ago, by whomever: forgets who has answered before, and tells all other
+// processes that this one is there. Each of them answers in the same way.
+void gotrain_mpi_call(struct gotrain_mpi *m);
+void gotrain_mpi_leaving(struct gotrain_mpi *m);
+
+// Waits until messages are done, and returns how many, or 0 when it is woken or has heard of somebody, or -1. It answers roll
+// calls, also where no messages are outstanding.
 int gotrain_mpi_wait(struct gotrain_mpi *m, int outstanding);
 
 // Ends the wait under way, or the next one. Any thread may call it.

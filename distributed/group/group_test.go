@@ -304,13 +304,13 @@ func TestTheMessageOfALostWorker(t *testing.T) {
 		err  LostError
 		want string
 	}{
-		{LostError{Missing: []int{2}, Tag: Tag{Scatter, 17, 3}, After: 60 * time.Second}, "worker 0 waited 60s in step 17, bucket 3, sending gradients, for worker 2, which is dead, " +
-			"stopped, cut off or too slow; the same command continues the run from its last checkpoint"},
-		{LostError{Rank: 3, Missing: []int{0, 1}, Tag: Tag{Gather, 1, 0}, After: 250 * time.Millisecond}, "worker 3 waited 0.25s in step 1, bucket 0, receiving aggregates, for workers 0 and 1, " +
-			"which are dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint"},
-		{LostError{Rank: 1, Missing: []int{0, 2, 3}, Hosts: []string{"a", "b", "b"}, Tag: Tag{Control, 9, 0}, After: 1*time.Second + 2*time.Millisecond},
+		{LostError{Missing: []int{2}, Tag: Tag{Scatter, 17, 3}, After: 60 * time.Second, Limit: time.Minute}, "worker 0 waited 60s in step 17, bucket 3, sending gradients, for worker 2, which is dead, " +
+			"stopped, cut off or too slow; the same command continues the run from its last checkpoint; raise distributed.timeout (60s) where an exchange may take longer"},
+		{LostError{Rank: 3, Missing: []int{0, 1}, Tag: Tag{Gather, 1, 0}, After: 250 * time.Millisecond, Limit: 250 * time.Millisecond}, "worker 3 waited 0.25s in step 1, bucket 0, receiving aggregates, for workers 0 and 1, " +
+			"which are dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint; raise distributed.timeout (0.25s) where an exchange may take longer"},
+		{LostError{Rank: 1, Missing: []int{0, 2, 3}, Hosts: []string{"a", "b", "b"}, Tag: Tag{Control, 9, 0}, After: 1*time.Second + 2*time.Millisecond, Limit: time.Second},
 			"worker 1 waited 1s in step 9, between steps, for workers 0 (host a), 2 (host b) and 3 (host b), " +
-				"which are dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint"},
+				"which are dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint; raise distributed.timeout (1s) where an exchange may take longer"},
 		{LostError{Rank: 1, Missing: []int{0}, Hosts: []string{"a"}, Tag: Tag{Statistic, 9, 4}, After: time.Second, Cause: errors.New("connection reset")},
 			"worker 1 waited 1s in step 9, statistics of batch norm, for worker 0 (host a), which is dead or cut off (connection reset); " +
 				"the same command continues the run from its last checkpoint"},

@@ -30,8 +30,8 @@ type remote interface {
 	post(o *op)          // starts o's messages; each is finished once
 	stop() bool          // returns when nobody touches the memory of messages any more; false: it may still be touched
 
-	call()                    // the roll: asks all processes to answer
-	present(process int) bool // whether it has answered, as all do that wait for messages themselves
+	call()                    // the roll: asks all processes to answer, and forgets earlier answers
+	present(process int) bool // whether it has answered
 }
 
 // place is what tells exchanges apart that are under way at one time.
@@ -170,7 +170,7 @@ func (h *hub) absent(workers []int) []int {
 
 // lost tells of an exchange that waits for others; the caller knows that tag and since do not change.
 func (h *hub) lost(o *op, missing []int, cause error) *LostError {
-	e := &LostError{Rank: o.rank, Tag: o.tag, After: time.Since(o.since), Cause: cause}
+	e := &LostError{Rank: o.rank, Tag: o.tag, After: time.Since(o.since), Limit: h.timeout, Cause: cause}
 	e.miss(missing, h.hosts)
 	return e
 }

@@ -105,9 +105,6 @@ func (j *Job) Members() []Member { return j.hub.members() }
 // Rank is the number of this process, from 0.
 func (j *Job) Rank() int { return j.rank }
 
-// Size is the number of processes.
-func (j *Job) Size() int { return j.size }
-
 // Hosts is the number of hosts that the processes run on.
 func (j *Job) Hosts() int { return j.hosts }
 

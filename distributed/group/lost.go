@@ -14,7 +14,8 @@ type LostError struct {
 	Hosts   []string // names of theirs; nil where all workers are in one process
 	Tag     Tag
 	After   time.Duration
-	Cause   error // what the transport says; nil where the time limit ran out
+	Limit   time.Duration // the group's, for an exchange
+	Cause   error         // what the transport says; nil where the time limit ran out
 }
 
 const continues = "the same command continues the run from its last checkpoint"
@@ -24,12 +25,12 @@ func (e *LostError) Error() string {
 	if len(e.Missing) > 1 {
 		is = "are"
 	}
-	why := "dead, stopped, cut off or too slow"
+	why, slow := "dead, stopped, cut off or too slow", fmt.Sprintf("; raise distributed.timeout (%s) where an exchange may take longer", seconds(e.Limit))
 	if e.Cause != nil {
-		why = fmt.Sprintf("dead or cut off (%v)", e.Cause)
+		why, slow = fmt.Sprintf("dead or cut off (%v)", e.Cause), ""
 	}
-	return fmt.Sprintf("worker %d waited %s in %v, for %s, which %s %s; %s",
-		e.Rank, seconds(e.After), e.Tag, e.missing(), is, why, continues)
+	return fmt.Sprintf("worker %d waited %s in %v, for %s, which %s %s; %s%s",
+		e.Rank, seconds(e.After), e.Tag, e.missing(), is, why, continues, slow)
 }
 
 // miss sets who is missing, and their hosts; hosts has those of all workers, or is nil.

@@ -44,7 +44,7 @@ type engine struct {
 	queue  []*op  // to post
 	order  order  // what the goroutine is to do next, beside
 	roll   bool   // the goroutine is to call the roll
-	here   []bool // by process: has answered a roll call
+	here   []bool // by process: has answered the last roll call
 	exited error  // of finalize; set before stopped is closed
 
 	stopped chan struct{} // closed when messages are not touched any more
@@ -125,8 +125,12 @@ func (e *engine) carry() order {
 		next, roll := e.order, e.roll
 		e.roll = false
 		e.mu.Unlock()
-		if roll || next == halt { // who fails for a reason of its own is not lost
-			C.gotrain_mpi_announce(e.c)
+		if roll {
+			C.gotrain_mpi_call(e.c)
+			e.hear()
+		}
+		if next == halt { // who fails for a reason of its own is not lost
+			C.gotrain_mpi_leaving(e.c)
 		}
 		if next == halt || next == finalize && active+len(queue) == 0 {
 			return next
@@ -213,7 +217,7 @@ func (e *engine) check(tag Tag) error {
 	return nil
 }
 
-// hear takes over who has answered a roll call.
+// hear takes over who has answered the last roll call.
 func (e *engine) hear() {
 	if e.c.heard == 0 {
 		return
@@ -221,7 +225,7 @@ func (e *engine) hear() {
 	e.c.heard = 0
 	e.mu.Lock()
 	for p, there := range unsafe.Slice(e.c.present, len(e.here)) {
-		e.here[p] = e.here[p] || there != 0
+		e.here[p] = there != C.ABSENT
 	}
 	e.mu.Unlock()
 }

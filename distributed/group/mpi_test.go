@@ -24,10 +24,11 @@ func TestMain(m *testing.M) {
 		"sums":  sums, "large": large, "places": places,
 		"bench": bench, "close": closes, "mistake": mistake,
 		"kill":  lose(func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }),
-		"stop":  lose(func() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }),
+		"stop":  lose(stopsSelf),
 		"leave": lose(func() { os.Exit(3) }),
 		"cause": cause, "cut": untilCut,
 		"fault": fault,
+		"away":  away, "again": again,
 	})
 }
 
@@ -117,15 +118,15 @@ func places(j *Job) error {
 		ranks = append(ranks, m.Rank())
 	}
 	rank, size, ok := Launched()
-	fmt.Printf("process %d of %d (%d of %d, %v), hosts %d, here %d, workers %v\n", j.Rank(), j.Size(), rank, size, ok, j.Hosts(), j.LocalSize(), ranks)
+	fmt.Printf("process %d (%d of %d, %v), hosts %d, here %d, workers %v\n", j.Rank(), rank, size, ok, j.Hosts(), j.LocalSize(), ranks)
 	return nil
 }
 
 func TestAProcessKnowsItsPlace(t *testing.T) {
 	out := grouptest.Run{Scenario: "places", Processes: 2, Workers: 6}.Succeed(t).Output
 	for _, want := range []string{
-		"process 0 of 2 (0 of 2, true), hosts 1, here 2, workers [0 1 2]\n",
-		"process 1 of 2 (1 of 2, true), hosts 1, here 2, workers [3 4 5]\n",
+		"process 0 (0 of 2, true), hosts 1, here 2, workers [0 1 2]\n",
+		"process 1 (1 of 2, true), hosts 1, here 2, workers [3 4 5]\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("want %s, got\n%s", want, out)
@@ -182,6 +183,64 @@ func TestALostProcessEndsTheJob(t *testing.T) {
 			killed := c.scenario != "stop" && !strings.HasPrefix(Version(), "Open MPI")
 			if !killed && !slices.ContainsFunc(c.want, func(s string) bool { return strings.Contains(r.Output, s) }) {
 				t.Errorf("want one of %q, got\n%s", c.want, r.Output)
+			}
+		})
+	}
+}
+
+// stopsSelf makes this process hang. The signal takes a moment.
+func stopsSelf() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	time.Sleep(time.Second)
+}
+
+// away has worker 1 do something by itself, and worker 2 stopped, while worker 0 waits for both.
+func away(j *Job) error {
+	m := j.Members()[0]
+	if err := Barrier(m, Tag{Phase: Control}); err != nil {
+		return err
+	}
+	switch m.Rank() {
+	case 1:
+		time.Sleep(20 * time.Second)
+	case 2:
+		stopsSelf()
+	}
+	return Barrier(m, Tag{Phase: Control, Step: 1})
+}
+
+// again has worker 2 come late, so that the roll is called, but early enough. Then it is stopped, and worker 1 waits for it in an
+// exchange of these two, worker 0 for both in the next.
+func again(j *Job) error {
+	m := j.Members()[0]
+	if m.Rank() == 2 {
+		time.Sleep(2100 * time.Millisecond)
+	}
+	if err := Barrier(m, Tag{Phase: Control}); err != nil {
+		return err
+	}
+	if m.Rank() == 2 {
+		stopsSelf()
+	}
+	if m.Rank() == 1 {
+		recv := make([][]byte, 3)
+		recv[2] = make([]byte, 1)
+		if err := m.Exchange(Tag{Gather, 1, 0}, make([][]byte, 3), recv); err != nil {
+			return err
+		}
+	}
+	return Barrier(m, Tag{Phase: Control, Step: 1})
+}
+
+func TestWhoIsThereIsNotBlamed(t *testing.T) {
+	for scenario, want := range map[string]string{
+		"away":  "worker 0 waited 2s in step 1, between steps, for worker 2 (host ",
+		"again": "worker 0 waited 2s in step 1, between steps, for worker 2 (host ",
+	} {
+		t.Run(scenario, func(t *testing.T) {
+			r := grouptest.Run{Scenario: scenario, Processes: 3, Workers: 3, Timeout: 2 * time.Second, Limit: 30 * time.Second}.Do(t)
+			if r.Status == 0 || r.Took > 12*time.Second || len(r.Left) > 0 || !strings.Contains(r.Output, want) {
+				t.Errorf("status %d after %v, processes left %v, want %s..., got\n%s", r.Status, r.Took, r.Left, want, r.Output)
 			}
 		})
 	}
