@@ -1,17 +1,21 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"gotrain/distributed/group"
+	"gotrain/distributed/group/grouptest"
 	"gotrain/internal/synthetic"
 )
 
@@ -135,7 +139,16 @@ func TestDataThatDiffersEndsAll(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(dir, "data", "train.txt"), texts(64))
 	write(t, filepath.Join(other, "data", "train.txt"), texts(64, 5))
-	elsewhere(t, dir, other).ends(t, 2, "worker 2 has other configuration, data, program or libraries than worker 0: give all processes the same")
+	elsewhere(t, dir, other).ends(t, 2, "worker 2 has other data than worker 0: give all processes the same")
+}
+
+func TestConfigurationsThatDifferEndAll(t *testing.T) {
+	for other, workers := range map[string]string{"1": "2", "2": "4"} { // one in a process, and two
+		args := shared("distributed.workers=" + workers)
+		j := mpiexec(t, t.TempDir(), 1, slices.Concat(args, []string{":", "-n", "1", binary}, args, []string{"learner.learningRatesPerMB=0.2"})...)
+		j.run(t, 0, nil).ends(t, 2, "worker "+other+" has other configuration than worker 0: give all processes the same "+
+			regexp.QuoteMeta("(gotrain check -print FILE, with the same arguments, shows each host's configuration)"))
+	}
 }
 
 func TestProcessesThatHaveOtherNumbersOfWorkersAreRefused(t *testing.T) {
@@ -196,6 +209,51 @@ func TestACheckpointThatCannotBeWrittenEndsAll(t *testing.T) {
 		write(t, checkpoints, "")
 	})
 	e.ends(t, 1, `saving the checkpoint of step [0-9]+: unlinkat \S+/checkpoints/[0-9]+: not a directory`)
+}
+
+// TestAFirstProcessThatIsSlowDoesNotEndTheJob keeps it from opening the run's log for several times the time limit.
+func TestAFirstProcessThatIsSlowDoesNotEndTheJob(t *testing.T) {
+	dir, args := t.TempDir(), shared("distributed.timeout=1s", "learner.maxEpochs=1")
+	j := mpiexec(t, dir, 4, args...)
+	j.run(t, 3, func() { syscall.Kill(j.process(t, 0), syscall.SIGUSR1) })
+	path := filepath.Join(runDir(t, dir), "log")
+	if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		time.Sleep(6 * time.Second) // until then, opening it waits
+		f, err := os.Open(path)
+		if err == nil {
+			_, err = io.Copy(io.Discard, f)
+		}
+		read <- err
+	}()
+	e := mpiexec(t, dir, 4, args...).run(t, 0, nil)
+	e.want(t, 0)
+	if e.took < 5*time.Second || !continues.MatchString(e.log) {
+		t.Errorf("took %v, and says\n%s", e.took, e.log)
+	}
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAJobThatCannotBeLeftHasFailed has MPI's own function fail.
+func TestAJobThatCannotBeLeftHasFailed(t *testing.T) {
+	grouptest.Skip(t)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "leave.c"), "int MPI_Finalize(void) { return 16; }")
+	library := filepath.Join(dir, "leave.so")
+	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", library, filepath.Join(dir, "leave.c")).CombinedOutput(); err != nil {
+		t.Skipf("needs gcc: %v\n%s", err, out)
+	}
+	j := mpiexec(t, dir, 2, shared("learner.maxEpochs=1", "distributed.workers=2")...)
+	j.Env = append(j.Env, "LD_PRELOAD="+library)
+	e := j.run(t, 0, nil)
+	if e.status != 1 || !strings.Contains(e.log, "gotrain: leaving the MPI job: MPI_Finalize: ") {
+		t.Errorf("exit status %d, and says\n%s", e.status, e.log)
+	}
 }
 
 func TestAWorkerThatDivergesEndsAll(t *testing.T) {

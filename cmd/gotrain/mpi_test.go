@@ -141,6 +141,10 @@ func TestProcessesAndWorkersInThemTrainTheSameModel(t *testing.T) {
 		{"distributed.bits=32"},
 		{"distributed.bits=1"},
 		{"distributed.bits=4", "distributed.doubleBuffering=true"},
+		{"distributed.bits=1*1:32"},
+		{"distributed.bits=1", "distributed.warmStart.samples=100", "distributed.warmStart.mode=single"},
+		{"distributed.bits=1", "network.batchNorm.sync=true"},
+		{"distributed.bits=32", "distributed.blockMomentum.blockSize=64"},
 	} {
 		t.Run(strings.Join(more, " "), func(t *testing.T) {
 			args := shared(append(more, "learner.epochSize=320", "learner.maxEpochs=2", "checkpoint.everyMinibatches=0")...)

@@ -143,7 +143,10 @@ func (j *Job) Close() error {
 		return fmt.Errorf("leaving the MPI job after a failure: %w", cause)
 	}
 	j.hub.fail(errors.New("the MPI job is over"))
-	return j.link.finalize(max(j.hub.timeout, 10*time.Second))
+	if err := j.link.finalize(max(j.hub.timeout, 10*time.Second)); err != nil {
+		return fmt.Errorf("leaving the MPI job: %w", err)
+	}
+	return nil
 }
 
 // Fail ends all processes of the job, this one too, with exit status 1, as far as MPI can; it does not return. Before it does,

@@ -275,7 +275,7 @@ func (e *engine) finalize(limit time.Duration) error {
 	case <-e.stopped:
 		return e.exited
 	case <-time.After(limit):
-		return fmt.Errorf("leaving the MPI job: not all processes have come within %s", seconds(limit))
+		return fmt.Errorf("not all processes have come within %s", seconds(limit))
 	}
 }
 
