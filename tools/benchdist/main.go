@@ -138,10 +138,10 @@ func measure(ctx context.Context, o options, r *record, w io.Writer) error {
 	return nil
 }
 
-// plan is what to measure, in order: everything that matters once, and then again what is to be precise.
+// plan is what to measure, in order: everything that matters once, then again what is to be precise, and what takes minutes behind
+// that.
 func plan(o options) (all []job) {
-	precise := func(setting string) bool { return setting == "auto" || bits(setting) > 0 }
-	add := func(round int, depth string, wanted func(string) bool) {
+	add := func(round int, depth string, wanted func(job) bool) {
 		settings := slices.Clone(o.settings)
 		if depth == o.depths[0] {
 			settings = append(settings, profile)
@@ -152,30 +152,34 @@ func plan(o options) (all []job) {
 		for _, rate := range o.rates {
 			for _, s := range settings {
 				j := job{Round: round, Depth: depth, Rate: rate, Setting: s}
-				if wanted(s) && j.possible(o) {
+				if wanted(j) && j.possible(o) {
 					all = append(all, j)
 				}
 			}
 		}
 	}
 	first := o.depths[0]
-	others := func(round int) {
+	precise := func(j job) bool { return j.Setting == "auto" || bits(j.Setting) > 0 }
+	part := func(j job) bool { return isPart(j.Setting) }
+	others := func(round int, slow bool) {
 		for _, depth := range o.depths[1:] {
-			add(round, depth, func(s string) bool { return bits(s) > 0 })
+			add(round, depth, func(j job) bool { return bits(j.Setting) > 0 && j.dense() > 2 == slow })
 		}
 	}
-	add(1, first, func(s string) bool { return !isPart(s) })
-	others(1)
+	add(1, first, func(j job) bool { return !part(j) })
+	others(1, false)
 	if o.rounds > 1 {
 		add(2, first, precise)
 	}
-	add(1, first, isPart)
+	add(1, first, part)
+	others(1, true)
 	for round := 3; round <= o.rounds; round++ {
 		add(round, first, precise)
 	}
 	for round := 2; round <= o.rounds; round++ {
-		add(round, first, func(s string) bool { return !precise(s) && !isPart(s) })
-		others(round)
+		add(round, first, func(j job) bool { return !precise(j) && !part(j) })
+		others(round, false)
+		others(round, true)
 	}
 	return all
 }

@@ -141,3 +141,30 @@ func TestTheQuantizersBenchmarkIsRead(t *testing.T) {
 		t.Errorf("the table is\n%swant\n%s", got, want)
 	}
 }
+
+func TestEveryMeasurementIsPlannedOnceInEachRound(t *testing.T) {
+	o := options{python: "python", rates: []string{"none", "10mbit", local}, settings: []string{"32", "1", "auto", cntk, late, torch},
+		depths: []string{"20", "110"}, rounds: 3}
+	times := map[job]int{}
+	for _, j := range plan(o) {
+		times[j]++
+	}
+	for _, c := range []struct {
+		j     job
+		times int
+	}{
+		{job{1, "20", "none", "32"}, 1}, {job{3, "20", "10mbit", "auto"}, 1}, {job{2, "20", local, cntk}, 1}, {job{2, "20", "none", torch}, 1},
+		{job{1, "20", local, late}, 1}, {job{2, "20", local, late}, 0}, {job{1, "20", "10mbit", late}, 0}, {job{1, "20", local, torch}, 0},
+		{job{1, "20", "10mbit", profile}, 1}, {job{1, "20", local, profile}, 0},
+		{job{1, "110", "none", "32"}, 1}, {job{1, "110", "10mbit", "32"}, 1}, {job{3, "110", "10mbit", "1"}, 1}, {job{1, "110", "none", "auto"}, 0},
+	} {
+		if times[c.j] != c.times {
+			t.Errorf("%v is planned %d times, want %d", c.j, times[c.j], c.times)
+		}
+	}
+	for j, n := range times {
+		if n > 1 {
+			t.Errorf("%v is planned %d times", j, n)
+		}
+	}
+}
