@@ -19,10 +19,10 @@ func TestAHostThatIsCutOffEndsTheJobWhichContinues(t *testing.T) {
 		host int
 		says string
 	}{
-		{"the third host", 2, `worker 0 waited 3s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), ` +
+		{"the third host", 2, `worker 0 waited 3(\.[0-9])?s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), ` +
 			`for worker 2 \(host \S+\), which is dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint; raise distributed.timeout \(3s\) where an exchange may take longer`},
 		// The launcher and the run's folder are there.
-		{"the first host", 0, `worker [0-3] waited 3s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), ` +
+		{"the first host", 0, `worker [0-3] waited 3(\.[0-9])?s in step [0-9]+, bucket [0-9]+, (sending gradients|receiving aggregates), ` +
 			`for .*, which (is|are) dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint; raise distributed.timeout \(3s\) where an exchange may take longer`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
