@@ -42,17 +42,6 @@ func BroadcastBytes(m Member, tag Tag, root int, b []byte) ([]byte, error) {
 	return b, Broadcast(m, tag, root, b)
 }
 
-// GatherTo sends every member's bytes to the root, whose recv[i] has the length that worker i sends; recv of the others may
-// be nil.
-func GatherTo(m Member, tag Tag, root int, send []byte, recv [][]byte) error {
-	to := make([][]byte, m.Size())
-	to[root] = send
-	if m.Rank() != root {
-		recv = make([][]byte, m.Size())
-	}
-	return m.Exchange(tag, to, recv)
-}
-
 // Barrier returns when all members have called it.
 func Barrier(m Member, tag Tag) error {
 	mark, recv := []byte{1}, make([][]byte, m.Size())
