@@ -64,7 +64,7 @@ distributed:
   workers: 4
   bits: 1
   transport: auto
-  zeroThreshold: true
+  zeroThreshold: false
   columns: channel
   bucketSize: auto
   overlap: true

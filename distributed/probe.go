@@ -134,7 +134,7 @@ func MeasureLink(m group.Member, few, many int, idle time.Duration) (l Link, err
 	if err != nil {
 		return l, err
 	}
-	l.Bandwidth = float64(many) / max(long-l.Latency, 1e-9)
+	l.Bandwidth = float64(many) / max(long-l.Latency, long/4) // a latency that was disturbed leaves something
 	l.Burst = max(0, float64(few)-l.Bandwidth*max(0, short-l.Latency))
 	return l, nil
 }

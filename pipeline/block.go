@@ -43,6 +43,8 @@ func (r *run) syncBlock(s *Step, mb *readers.Minibatch, stop bool) (stopped bool
 		return false, err
 	}
 	s.Metrics = r.workers[0].unsynced
+	parameters, _ := r.workers[0].exec.Layouts()
+	r.spent.Bytes += int64(2 * 4 * parameters.Size * (r.team.workers - 1) / r.team.workers) // both phases of an all-reduce
 	return asked[0][0] > 0, r.team.each(func(i int, m group.Member) error {
 		w := r.workers[i]
 		w.unsynced = graph.Metrics{}

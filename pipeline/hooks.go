@@ -21,6 +21,7 @@ func (r *run) hooks() []hook {
 
 func (r *run) showProgress(s *Step) error {
 	every, batch := r.cfg.Learner.NumMBsToShowResult, s.Minibatch.Index+1
+	r.sinceShown += s.Metrics.Count
 	r.say.at(s.Samples, fmt.Sprintf("epoch %d/%d", s.Minibatch.Epoch+1, r.cfg.Learner.MaxEpochs), fmt.Sprintf("%d/%d", batch, s.Minibatches),
 		fmt.Sprintf("loss %.3f", s.Sums.Loss/max(s.Sums.Count, 1)), fmt.Sprintf("error %.1f%%", 100*s.Sums.Errors/max(s.Sums.Count, 1)))
 	if every == 0 || batch%every != 0 {
@@ -28,10 +29,13 @@ func (r *run) showProgress(s *Step) error {
 	}
 	m := s.Sums
 	m.Add(graph.Metrics{Loss: -s.Shown.Loss, Errors: -s.Shown.Errors, Count: -s.Shown.Count})
+	if m.Count == 0 { // in the middle of a block of block momentum
+		return nil
+	}
 	r.state.Shown = s.Sums
 	now := time.Now()
-	r.say.progress(minibatchLine(s.Minibatch.Epoch+1, r.cfg.Learner.MaxEpochs, batch-every+1, batch, s.Minibatches, m, now.Sub(r.shown)))
-	r.shown = now
+	r.say.progress(minibatchLine(s.Minibatch.Epoch+1, r.cfg.Learner.MaxEpochs, batch-every+1, batch, s.Minibatches, m, r.sinceShown, now.Sub(r.shown)))
+	r.shown, r.sinceShown = now, 0
 	return nil
 }
 

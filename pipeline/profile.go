@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gotrain/distributed"
+	"gotrain/internal/cores"
 )
 
 // Profile measures one step of a configuration, and says for each number of bits what it would take, what it takes, and whether
@@ -72,7 +73,7 @@ func (r *run) alone(b *bench) (seconds float64, err error) {
 		}
 		size := minibatchSize(r.cfg, r.epoch)
 		network := spec(r.cfg, r.data)
-		e, err := executor(network, r.cfg, size, r.Record.Threads*r.team.host())
+		e, err := executor(network, r.cfg, size, min(r.Record.Threads*r.team.host(), cores.Usable()))
 		if err != nil {
 			return nil // it need not fit where its shares do
 		}
@@ -141,7 +142,7 @@ func sentence(m distributed.Machine, dense float64, one option) string {
 	from := fmt.Sprintf("it pays below %s between workers", rate(below))
 	switch {
 	case below == 0:
-		from = "at no bandwidth does it pay for this network and minibatch"
+		from = "it pays at no bandwidth"
 	case math.IsInf(below, 1):
 		from = "it pays at any bandwidth here"
 	}

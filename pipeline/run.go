@@ -38,7 +38,9 @@ type run struct {
 	saved   int64     // step of the newest checkpoint that this process wrote
 	due     bool      // a checkpoint is to be written as soon as one can be
 	shown   time.Time // when the last line within an epoch was written
-	spent   split     // of the epoch that runs
+
+	sinceShown float64 // samples trained since then, by this process
+	spent      split   // of the epoch that runs
 }
 
 // assemble brings the workers together and opens the data. Everything that can be wrong with what the user gave is found
@@ -228,6 +230,7 @@ func (r *run) begin() error {
 		r.say.printf("%s", r.Record.Chosen.Why)
 	}
 	warnOfThreads(r.say, r.Record.Threads)
+	r.warnOfColumns()
 	return nil
 }
 

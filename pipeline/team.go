@@ -24,6 +24,9 @@ type team struct {
 	step    int64          // for messages
 }
 
+// localWorkers is the most workers of one process alone: what they exchange through grows with their square.
+const localWorkers = 512
+
 // joinTeam brings the configuration's workers together: those of this process alone, or under mpiexec those of all.
 func joinTeam(cfg *configs.Config) (*team, error) {
 	d := cfg.Distributed
@@ -35,6 +38,9 @@ func joinTeam(cfg *configs.Config) (*team, error) {
 	case d.Transport == "local" && launched && processes > 1:
 		return nil, usage("%s: distributed.transport: local: mpiexec has started %d processes, and local workers are in one: write auto, or start it without mpiexec",
 			cfg.Origin("distributed.transport"), processes)
+	case (!launched || d.Transport == "local") && d.Workers > localWorkers:
+		return nil, usage("%s: distributed.workers: %d: one process can have %d: start several under mpiexec, or write fewer",
+			cfg.Origin("distributed.workers"), d.Workers, localWorkers)
 	case !launched || d.Transport == "local":
 		return &team{members: group.Local(d.Workers, d.Timeout), workers: d.Workers, timeout: d.Timeout}, nil
 	}
@@ -86,6 +92,9 @@ func (t *team) String() string {
 		return fmt.Sprintf("%d workers in this process", t.workers)
 	case t.host()*t.hosts() != t.workers:
 		return fmt.Sprintf("%d workers on %d hosts, %s", t.workers, t.hosts(), group.Version())
+	}
+	if t.hosts() == 1 {
+		return fmt.Sprintf("%d workers on this host, %s", t.workers, group.Version())
 	}
 	return fmt.Sprintf("%d workers, %d on each of %d hosts, %s", t.workers, t.host(), t.hosts(), group.Version())
 }

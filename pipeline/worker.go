@@ -147,6 +147,16 @@ func (r *run) makeAggregators(owed bool) {
 	}
 }
 
+// warnOfColumns says where fewer bits send no fewer bytes.
+func (r *run) warnOfColumns() {
+	a, bits := r.workers[0].aggregator, leastBits(r)
+	if a == nil || bits == 32 || r.team.workers == 1 || a.Bytes(bits) < a.Bytes(32) {
+		return
+	}
+	r.say.printf("warning: distributed.columns: %d: in columns of so few values %s send %s a minibatch, and 32 bits %s: write channel, or a larger number",
+		r.cfg.Distributed.Columns, bitsText(bits), bytesText(int64(a.Bytes(bits))), bytesText(int64(a.Bytes(32))))
+}
+
 // blockMomentum is that of a block, whichever way it is given.
 func blockMomentum(b configs.BlockMomentum) float64 {
 	if b.MomentumAsTimeConstant > 0 {

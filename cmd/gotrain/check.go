@@ -9,7 +9,7 @@ import (
 
 func checkCommand() *command {
 	c := &command{
-		name: "check", args: "[-print] FILE [key=value ...]", short: "validates the configuration and the data, trains nothing", flags: newFlags(),
+		name: "check", alone: true, args: "[-print] FILE [key=value ...]", short: "validates the configuration and the data, trains nothing", flags: newFlags(),
 		long: "Opens the data, compiles the network for it, and reports counts, shapes and classes, or everything that does not fit.",
 		examples: []example{
 			{"gotrain check mine.yaml", "says whether mine.yaml would train, and on what"},

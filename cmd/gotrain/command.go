@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gotrain/configs"
+	"gotrain/distributed/group"
 )
 
 // command is one thing that gotrain does. Each is made by a function of its own, which ties the flags to run.
@@ -19,6 +20,7 @@ type command struct {
 	long     string // paragraphs
 	examples []example
 	flags    *flag.FlagSet
+	alone    bool // of the processes of mpiexec only the first does it
 	run      func(s streams, args []string) error
 }
 
@@ -56,6 +58,9 @@ func dispatch(args []string, s streams) error {
 			return unknownCommand(first, all)
 		}
 		args = args[1:]
+	}
+	if rank, _, launched := group.Launched(); launched && rank > 0 && c.alone {
+		return nil // what one process says, mpiexec need not show once for each
 	}
 	rest, err := c.parse(args)
 	if errors.Is(err, flag.ErrHelp) {

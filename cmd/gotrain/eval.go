@@ -8,7 +8,7 @@ import (
 
 func evalCommand() *command {
 	c := &command{
-		name: "eval", args: "-run DIR [key=value ...]", short: "measures loss and error of a run's model on its test set", flags: newFlags(),
+		name: "eval", alone: true, args: "-run DIR [key=value ...]", short: "measures loss and error of a run's model on its test set", flags: newFlags(),
 		long: "The run's folder knows its configuration; key=value changes it, for other data for example.",
 		examples: []example{
 			{"gotrain eval -run runs/quickstart-20260131-120000-70f66a4d", "tests that run's model again"},

@@ -22,7 +22,7 @@ var drawings = map[string]func(io.Writer, *graph.Plan, draw.Options) error{
 
 func graphCommand() *command {
 	c := &command{
-		name: "graph", args: "FILE [-o F.svg|dot|txt] [-inference] [key=value ...]", short: "draws the compiled plan", flags: newFlags(),
+		name: "graph", alone: true, args: "FILE [-o F.svg|dot|txt] [-inference] [key=value ...]", short: "draws the compiled plan", flags: newFlags(),
 		long: "The plan is one step for one minibatch: forward pass, backward pass, update; shapes, bytes, fused operations, and\n" +
 			"the memory plan. Without -o it is a table on standard output. The data has to be there: its shape makes the plan's.",
 		examples: []example{

@@ -12,7 +12,7 @@ import (
 
 func helpCommand() *command {
 	return &command{
-		name: "help", args: "[COMMAND]", short: "explains a command, with examples", flags: newFlags(),
+		name: "help", alone: true, args: "[COMMAND]", short: "explains a command, with examples", flags: newFlags(),
 		long: "Without a command, lists them all.",
 		examples: []example{
 			{"gotrain help graph", "explains gotrain graph"},

@@ -24,7 +24,7 @@ func programVersion() string {
 
 func versionCommand() *command {
 	return &command{
-		name: "version", short: "prints the versions of gotrain, Go and oneDNN", flags: newFlags(),
+		name: "version", alone: true, short: "prints the versions of gotrain, Go and oneDNN", flags: newFlags(),
 		run: func(s streams, args []string) error {
 			if len(args) > 0 {
 				return usage("version: takes no arguments")

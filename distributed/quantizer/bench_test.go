@@ -67,17 +67,24 @@ func benchmarkArena(b *testing.B, v vectorized, columns []Column, size int) {
 	}
 	for _, bits := range []int{1, 2, 4, 8, 16} {
 		f := Format{Bits: bits, ZeroThreshold: true}
+		mean := Format{Bits: bits}
 		wire := make([]byte, f.Bytes(columns))
-		for _, c := range []struct {
+		type benchmark struct {
 			name  string
 			bytes int // touched, beside the message
 			run   func()
-		}{
+		}
+		all := []benchmark{
 			{"encode", 12 * size, func() { v.encode(f, columns, gradient, residual, residual, wire) }},
 			{"encode-apart", 12 * size, func() { v.encode(f, columns, gradient, residual, next, wire) }},
 			{"decode", 4 * size, func() { v.decode(f, columns, wire, values, false) }},
 			{"add", 8 * size, func() { v.decode(f, columns, wire, values, true) }},
-		} {
+		}
+		if bits == 1 { // each column is read once more, from the nearest cache
+			all = append(all, benchmark{"encode-mean", 12 * size, func() { v.encode(mean, columns, gradient, residual, residual, wire) }},
+				benchmark{"encode-mean-apart", 12 * size, func() { v.encode(mean, columns, gradient, residual, next, wire) }})
+		}
+		for _, c := range all {
 			b.Run(fmt.Sprintf("bits=%d/%s", bits, c.name), func(b *testing.B) {
 				touched := c.bytes + len(wire)
 				ours, copies := time.Hour, time.Hour

@@ -79,7 +79,7 @@ func (j job) arguments(samples int) []string {
 	case late:
 		set = append(set, "distributed.bits=1", "distributed.overlap=false")
 	case cntk:
-		set = append(set, "distributed.bits=1", "distributed.columns=3", "distributed.bucketSize=4", "distributed.overlap=false")
+		set = append(set, "distributed.bits=1", "distributed.columns=3", "distributed.bucketSize=4", "distributed.overlap=false", "distributed.zeroThreshold=true")
 	default:
 		set = append(set, "distributed.bits="+j.Setting)
 	}
