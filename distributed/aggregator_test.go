@@ -1,6 +1,7 @@
 package distributed
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -386,6 +387,44 @@ func TestResidualsAreThoseBehindThePendingAggregate(t *testing.T) {
 		}
 		if _, owner, _ = a.Residuals(); !slices.Equal(before, owner) {
 			t.Errorf("worker %d: the owner's residuals have changed", w)
+		}
+	}
+}
+
+// TestLongMessagesGoInRounds exchanges messages of which some are long, and some missing, as one exchange would.
+func TestLongMessagesGoInRounds(t *testing.T) {
+	const n = 4
+	members := group.Local(n, 10*time.Second)
+	length := func(_, to int) int {
+		if to == 1 {
+			return 0 // worker 1 owns nothing
+		}
+		return long/2 + 100*to*to*to*to*to*to
+	}
+	errs := make(chan error, n)
+	for _, m := range members {
+		go func() {
+			send, receive := make([][]byte, n), make([][]byte, n)
+			for w := range n {
+				send[w] = bytes.Repeat([]byte{byte(10*m.Rank() + w)}, length(m.Rank(), w))
+				receive[w] = make([]byte, length(w, m.Rank()))
+			}
+			if err := inRounds(m, group.Tag{Bucket: 3}, send, receive); err != nil {
+				errs <- err
+				return
+			}
+			for w := range n {
+				if want := bytes.Repeat([]byte{byte(10*w + m.Rank())}, length(w, m.Rank())); !bytes.Equal(receive[w], want) {
+					errs <- fmt.Errorf("worker %d has not received what worker %d sent", m.Rank(), w)
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for range n {
+		if err := <-errs; err != nil {
+			t.Error(err)
 		}
 	}
 }

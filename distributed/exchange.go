@@ -113,7 +113,7 @@ func (x *exchange) run(b *bucket) {
 
 func (x *exchange) aggregate(b *bucket) error {
 	a, m, rank := x.a, &x.set.buckets[b.index], x.a.member.Rank()
-	if err := a.member.Exchange(group.Tag{Phase: group.Scatter, Step: x.step, Bucket: b.index}, m.parts, m.received); err != nil {
+	if err := inRounds(a.member, group.Tag{Phase: group.Scatter, Step: x.step, Bucket: b.index}, m.parts, m.received); err != nil {
 		return err
 	}
 	headers := make([]header, len(m.received))
@@ -142,7 +142,7 @@ func (x *exchange) aggregate(b *bucket) error {
 		putFlag(m.sums[rank], bad)
 	}
 	x.spent(start)
-	if err := a.member.Exchange(group.Tag{Phase: group.Gather, Step: x.step, Bucket: b.index}, m.toAll, m.sums); err != nil {
+	if err := inRounds(a.member, group.Tag{Phase: group.Gather, Step: x.step, Bucket: b.index}, m.toAll, m.sums); err != nil {
 		return err
 	}
 	start = time.Now()

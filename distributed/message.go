@@ -84,6 +84,32 @@ func (a *Aggregator) newSet(bits int) *set {
 	return s
 }
 
+// long is the length, in bytes, from which messages go one after the other: several streams on one slow link push each other's
+// packets out of its queue, and wait for them to be sent again.
+const long = 64 << 10
+
+// inRounds is Exchange for messages that may be long: those go in rounds, in each of which every worker sends to one other, and
+// receives from one. Lengths follow from who owns what, so that all workers come to the same rounds.
+func inRounds(m group.Member, tag group.Tag, send, receive [][]byte) error {
+	longest := 0
+	for w := range send {
+		longest = max(longest, len(send[w]), len(receive[w]))
+	}
+	n, rank := m.Size(), m.Rank()
+	if longest < long || n < 3 {
+		return m.Exchange(tag, send, receive)
+	}
+	for k := range n {
+		s, r := make([][]byte, n), make([][]byte, n)
+		to, from := (rank+k)%n, (rank-k+n)%n
+		s[to], r[from] = send[to], receive[from]
+		if err := m.Exchange(tag, s, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // gather collects every worker's values.
 func gather(m group.Member, tag group.Tag, send []float64) ([][]float64, error) {
 	bytes := make([]byte, 8*len(send))
