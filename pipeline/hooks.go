@@ -30,12 +30,13 @@ func (r *run) showProgress(s *Step) error {
 	m := s.Sums
 	m.Add(graph.Metrics{Loss: -s.Shown.Loss, Errors: -s.Shown.Errors, Count: -s.Shown.Count})
 	if m.Count == 0 { // in the middle of a block of block momentum
+		r.unshown += every
 		return nil
 	}
 	r.state.Shown = s.Sums
 	now := time.Now()
-	r.say.progress(minibatchLine(s.Minibatch.Epoch+1, r.cfg.Learner.MaxEpochs, batch-every+1, batch, s.Minibatches, m, r.sinceShown, now.Sub(r.shown)))
-	r.shown, r.sinceShown = now, 0
+	r.say.progress(minibatchLine(s.Minibatch.Epoch+1, r.cfg.Learner.MaxEpochs, batch-every-r.unshown+1, batch, s.Minibatches, m, r.sinceShown, now.Sub(r.shown)))
+	r.shown, r.sinceShown, r.unshown = now, 0, 0
 	return nil
 }
 

@@ -40,6 +40,7 @@ type run struct {
 	shown   time.Time // when the last line within an epoch was written
 
 	sinceShown float64 // samples trained since then, by this process
+	unshown    int     // minibatches whose metrics are not known yet, and that no line has shown
 	spent      split   // of the epoch that runs
 }
 

@@ -293,3 +293,16 @@ func TestScaledMinibatchesScaleRates(t *testing.T) {
 		t.Errorf("a rate for a sample has become %v", l.LearningRatesPerSample)
 	}
 }
+
+// TestLinesWithinAnEpochShowWholeBlocks has blocks of two minibatches, whose metrics are known behind the second.
+func TestLinesWithinAnEpochShowWholeBlocks(t *testing.T) {
+	s := do(t, small(t, t.TempDir(), "distributed.workers=2", "distributed.blockMomentum.blockSize=64", "learner.numMBsToShowResult=1"), nil)
+	for _, want := range []string{"-Minibatch[   1-   2, 50.00%]: ", "-Minibatch[   3-   4, 100.00%]: "} {
+		if strings.Count(s.screen, want) != 1 {
+			t.Errorf("no %q in\n%s", want, s.screen)
+		}
+	}
+	if n := strings.Count(s.screen, "-Minibatch["); n != 2 {
+		t.Errorf("%d lines in\n%s", n, s.screen)
+	}
+}

@@ -71,7 +71,7 @@ func TestASignalStopsAllProcessesAtOneStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
-	const stopped = `Stopped behind epoch [12], minibatch [0-9]+: the same command continues from there`
+	const stopped = `Stopped behind epoch [123], minibatch [0-9]+: the same command continues from there`
 	for _, c := range []struct {
 		name      string
 		processes int
