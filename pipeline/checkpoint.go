@@ -21,8 +21,7 @@ import (
 // Each file is written under a temporary name, synced, renamed, its folder synced, so that a crash at any moment leaves
 // the checkpoints before it as they were. One process at a time may use a store; see lockRun.
 //
-// Save consists of steps that several processes can share: one begins, each writes its parts, and when all are done the
-// one commits the records of all parts.
+// Of several processes the leading one writes all parts, which the others have sent it; see collect.
 type checkpoints struct {
 	run   string // the run's folder
 	keep  int    // newest checkpoints kept; below 1: all
