@@ -14,7 +14,7 @@ type Aggregator struct {
 	settings  Settings
 	layout    *graph.Layout
 	gradients []float32 // the executor's arena
-	buckets   []*bucket
+	buckets   []*Bucket
 
 	worker residuals // of this worker's gradients
 	owner  residuals // of the sums that this worker makes
@@ -60,7 +60,7 @@ func (t Times) Sub(before Times) Times {
 // for all of them.
 func New(m group.Member, l *graph.Layout, plan []graph.Bucket, gradients []float32, s Settings) *Aggregator {
 	return &Aggregator{member: m, settings: s, layout: l, gradients: gradients,
-		buckets: buckets(l, plan, s.BucketBytes, s.Columns, m.Size())}
+		buckets: Buckets(l, plan, s, m.Size())}
 }
 
 // Times is the sum over all steps so far.
@@ -114,7 +114,7 @@ func (a *Aggregator) SetResiduals(worker, owner []float32) {
 	a.worker, a.owner, a.owed = newResiduals(a.layout.Size), newResiduals(a.layout.Size), true
 	copy(a.worker.current(), worker)
 	for _, b := range a.buckets {
-		for _, c := range b.pieces[a.member.Rank()].columns {
+		for _, c := range b.Pieces[a.member.Rank()].Columns {
 			copy(a.owner.current()[c.Offset:c.Offset+c.Rows], owner[c.Offset:])
 		}
 	}

@@ -300,27 +300,27 @@ func TestEveryColumnHasOneOwnerAndTheyOwnEqualParts(t *testing.T) {
 		workers, size, bytes := 1+r.IntN(9), r.IntN(3)*7, []int{0, 1, 400}[r.IntN(3)]
 		all := columns(l, size)
 		at, end := 0, 0
-		for _, b := range buckets(l, plan, bytes, size, workers) {
-			if b.begin != end {
-				t.Fatalf("a bucket begins at %d, and the one before ends at %d", b.begin, end)
+		for _, b := range Buckets(l, plan, Settings{BucketBytes: bytes, Columns: size}, workers) {
+			if b.Begin != end {
+				t.Fatalf("a bucket begins at %d, and the one before ends at %d", b.Begin, end)
 			}
-			end = b.end
+			end = b.End
 			total, largest := 0, 0
 			var owned []int
-			for _, p := range b.pieces {
+			for _, p := range b.Pieces {
 				n, inRuns := 0, 0
-				for _, c := range p.columns {
+				for _, c := range p.Columns {
 					if c != all[at] {
 						t.Fatalf("column %d is %+v, want %+v", at, c, all[at])
 					}
-					if int(c.Offset) < b.begin || int(c.Offset+c.Rows) > b.end {
-						t.Fatalf("%+v does not lie in its bucket %d to %d", c, b.begin, b.end)
+					if int(c.Offset) < b.Begin || int(c.Offset+c.Rows) > b.End {
+						t.Fatalf("%+v does not lie in its bucket %d to %d", c, b.Begin, b.End)
 					}
 					at++
 					n += int(c.Rows)
 					largest = max(largest, int(c.Rows))
 				}
-				for _, c := range p.runs {
+				for _, c := range p.Runs {
 					inRuns += int(c.Rows)
 				}
 				if inRuns != n {

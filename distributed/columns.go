@@ -5,71 +5,71 @@ import (
 	"gotrain/graph"
 )
 
-// bucket is a range of the gradient arena that is exchanged at one time. Each worker owns a piece of it.
-type bucket struct {
-	index      int
-	begin, end int
-	pieces     []piece // by worker
+// Bucket is a range of the gradient arena that is exchanged at one time. Each worker owns a piece of it.
+type Bucket struct {
+	Index      int
+	Begin, End int     // values of the arena
+	Pieces     []Piece // by worker
 }
 
-// piece is what one worker owns of a bucket: the columns whose sums it makes. Who owns which column depends on nothing but
+// Piece is what one worker owns of a bucket: the columns whose sums it makes. Who owns which column depends on nothing but
 // their sizes, so that it stays when the number of bits changes.
-type piece struct {
-	columns []quantizer.Column
-	runs    []quantizer.Column // the same values in as few columns as possible, for formats that know no columns
+type Piece struct {
+	Columns []quantizer.Column
+	Runs    []quantizer.Column // the same values in as few columns as possible, for formats that know no columns
 }
 
-// table is how a format sees a piece.
-func (p piece) table(f quantizer.Format) []quantizer.Column {
+// Table is how a format sees a piece.
+func (p Piece) Table(f quantizer.Format) []quantizer.Column {
 	if f.Bits == 32 {
-		return p.runs
+		return p.Runs
 	}
-	return p.columns
+	return p.Columns
 }
 
 // scattered is what a worker sends to the owners, and gathered what it sends of its sums.
-func (b *bucket) scattered(f quantizer.Format, rank int) (n int) {
-	for owner, p := range b.pieces {
+func (b *Bucket) scattered(f quantizer.Format, rank int) (n int) {
+	for owner, p := range b.Pieces {
 		if owner != rank {
-			n += headerBytes + f.Bytes(p.table(f))
+			n += headerBytes + f.Bytes(p.Table(f))
 		}
 	}
 	return n
 }
 
-func (b *bucket) gathered(f quantizer.Format, rank int) int {
-	p := b.pieces[rank]
-	if len(p.columns) == 0 {
+func (b *Bucket) gathered(f quantizer.Format, rank int) int {
+	p := b.Pieces[rank]
+	if len(p.Columns) == 0 {
 		return 0
 	}
-	return (len(b.pieces) - 1) * (flagBytes + f.Bytes(p.table(f)))
+	return (len(b.Pieces) - 1) * (flagBytes + f.Bytes(p.Table(f)))
 }
 
 // most is what the worker sends that has most to send.
-func (b *bucket) most(f quantizer.Format) (scattered, gathered int) {
-	for rank := range b.pieces {
+func (b *Bucket) most(f quantizer.Format) (scattered, gathered int) {
+	for rank := range b.Pieces {
 		scattered, gathered = max(scattered, b.scattered(f, rank)), max(gathered, b.gathered(f, rank))
 	}
 	return scattered, gathered
 }
 
-// buckets joins the plan's buckets to ones of at least so many bytes, and gives each worker its pieces. Owners take turns
-// over the whole arena, bucket by bucket.
-func buckets(l *graph.Layout, plan []graph.Bucket, bytes, size, workers int) []*bucket {
-	all := columns(l, size)
-	var out []*bucket
+// Buckets joins the plan's buckets to ones of at least Settings.BucketBytes, and gives each worker its pieces. Owners take
+// turns over the whole arena, bucket by bucket.
+func Buckets(l *graph.Layout, plan []graph.Bucket, s Settings, workers int) []*Bucket {
+	all, bytes := columns(l, s.Columns), s.BucketBytes
+	var out []*Bucket
 	begin := 0
 	for i, p := range plan {
 		last := i == len(plan)-1
 		if !last && (bytes == 0 || (p.End-begin)*4 < bytes) {
 			continue
 		}
-		b := &bucket{index: len(out), begin: begin, end: p.End}
+		b := &Bucket{Index: len(out), Begin: begin, End: p.End}
 		n := 0
-		for n < len(all) && int(all[n].Offset) < b.end {
+		for n < len(all) && int(all[n].Offset) < b.End {
 			n++
 		}
-		b.pieces = share(all[:n], workers)
+		b.Pieces = share(all[:n], workers)
 		out, all, begin = append(out, b), all[n:], p.End
 	}
 	return out
@@ -97,21 +97,21 @@ func columns(l *graph.Layout, size int) []quantizer.Column {
 }
 
 // share deals consecutive columns out to the workers, so that each gets about as many values.
-func share(all []quantizer.Column, workers int) []piece {
+func share(all []quantizer.Column, workers int) []Piece {
 	total := 0
 	for _, c := range all {
 		total += int(c.Rows)
 	}
-	pieces := make([]piece, workers)
+	pieces := make([]Piece, workers)
 	before := 0
 	for _, c := range all {
 		// the owner is the one in whose share the middle of the column lies
 		owner := min((2*before+int(c.Rows))*workers/(2*max(total, 1)), workers-1)
-		pieces[owner].columns = append(pieces[owner].columns, c)
+		pieces[owner].Columns = append(pieces[owner].Columns, c)
 		before += int(c.Rows)
 	}
 	for i := range pieces {
-		pieces[i].runs = runs(pieces[i].columns)
+		pieces[i].Runs = runs(pieces[i].Columns)
 	}
 	return pieces
 }

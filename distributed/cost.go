@@ -50,15 +50,15 @@ func (m Machine) Predict(bits int, s Settings) Cost {
 	c := Cost{Bits: bits, Compute: m.Backward + m.Update, Quantize: m.Encode[bits]}
 	var waiting []*message
 	encoded, plan := 0.0, 0
-	for _, b := range buckets(m.Layout, m.Plan, s.BucketBytes, s.Columns, m.Workers) {
-		for m.Plan[plan].End < b.end {
+	for _, b := range Buckets(m.Layout, m.Plan, s, m.Workers) {
+		for m.Plan[plan].End < b.End {
 			plan++
 		}
 		at := m.Backward
 		if s.Overlap {
 			at = m.Ready[plan]
 		}
-		share := float64(b.end-b.begin) / float64(m.Layout.Size)
+		share := float64(b.End-b.Begin) / float64(m.Layout.Size)
 		encoded += share * m.Encode[bits]
 		scatter, gather := b.most(f)
 		c.Bytes += scatter + gather

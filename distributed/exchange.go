@@ -46,7 +46,7 @@ type exchange struct {
 // in its caches.
 func (x *exchange) Ready(b graph.Bucket, m graph.Metrics) {
 	x.own = m
-	for x.ready < len(x.a.buckets) && x.a.buckets[x.ready].end <= b.End {
+	for x.ready < len(x.a.buckets) && x.a.buckets[x.ready].End <= b.End {
 		x.ready++
 	}
 	if x.a.settings.Overlap {
@@ -72,16 +72,16 @@ func (x *exchange) spent(since time.Time) {
 }
 
 // encode fills the messages to the owners.
-func (x *exchange) encode(b *bucket) {
-	m := &x.set.buckets[b.index]
+func (x *exchange) encode(b *Bucket) {
+	m := &x.set.buckets[b.Index]
 	h := header{loss: x.own.Loss, errors: x.own.Errors, count: x.own.Count, stop: x.stop, bad: -1}
-	for owner, p := range b.pieces {
-		table := p.table(x.format)
+	for owner, p := range b.Pieces {
+		table := p.Table(x.format)
 		if bad := x.format.Encode(table, x.a.gradients, x.residual, x.nextResidual, m.parts[owner][headerBytes:]); bad >= 0 && h.bad < 0 {
 			h.bad = firstBad(x.a.gradients, table[bad])
 		}
 	}
-	for owner := range b.pieces {
+	for owner := range b.Pieces {
 		h.put(m.parts[owner])
 	}
 }
@@ -97,23 +97,23 @@ func firstBad(values []float32, c quantizer.Column) int32 {
 }
 
 // run takes a bucket through both phases.
-func (x *exchange) run(b *bucket) {
-	defer close(x.done[b.index])
+func (x *exchange) run(b *Bucket) {
+	defer close(x.done[b.Index])
 	if x.before != nil && len(x.before.done) > 0 {
-		<-x.before.done[b.index] // the owner's residual comes from there, and messages of one tag keep their order
+		<-x.before.done[b.Index] // the owner's residual comes from there, and messages of one tag keep their order
 	}
 	if err := x.aggregate(b); err != nil {
 		x.mu.Lock()
-		if x.err == nil || notFinite(x.err) && notFinite(err) && b.index < x.bad {
-			x.err, x.bad = err, b.index
+		if x.err == nil || notFinite(x.err) && notFinite(err) && b.Index < x.bad {
+			x.err, x.bad = err, b.Index
 		}
 		x.mu.Unlock()
 	}
 }
 
-func (x *exchange) aggregate(b *bucket) error {
-	a, m, rank := x.a, &x.set.buckets[b.index], x.a.member.Rank()
-	if err := inRounds(a.member, group.Tag{Phase: group.Scatter, Step: x.step, Bucket: b.index}, m.parts, m.received); err != nil {
+func (x *exchange) aggregate(b *Bucket) error {
+	a, m, rank := x.a, &x.set.buckets[b.Index], x.a.member.Rank()
+	if err := inRounds(a.member, group.Tag{Phase: group.Scatter, Step: x.step, Bucket: b.Index}, m.parts, m.received); err != nil {
 		return err
 	}
 	headers := make([]header, len(m.received))
@@ -129,7 +129,7 @@ func (x *exchange) aggregate(b *bucket) error {
 		}
 	}
 	start := time.Now()
-	own := b.pieces[rank].table(x.format)
+	own := b.Pieces[rank].Table(x.format)
 	bad := int32(-1)
 	if len(own) > 0 {
 		x.format.Decode(own, m.received[0][headerBytes:], x.set.sums)
@@ -142,18 +142,18 @@ func (x *exchange) aggregate(b *bucket) error {
 		putFlag(m.sums[rank], bad)
 	}
 	x.spent(start)
-	if err := inRounds(a.member, group.Tag{Phase: group.Gather, Step: x.step, Bucket: b.index}, m.toAll, m.sums); err != nil {
+	if err := inRounds(a.member, group.Tag{Phase: group.Gather, Step: x.step, Bucket: b.Index}, m.toAll, m.sums); err != nil {
 		return err
 	}
 	start = time.Now()
-	for owner, p := range b.pieces {
-		if len(p.columns) == 0 {
+	for owner, p := range b.Pieces {
+		if len(p.Columns) == 0 {
 			continue
 		}
 		if bad := flag(m.sums[owner]); bad >= 0 {
 			return &NotFiniteError{Worker: owner, Sum: true, Tensor: a.tensor(bad)}
 		}
-		x.format.Decode(p.table(x.format), m.sums[owner][flagBytes:], x.set.sums)
+		x.format.Decode(p.Table(x.format), m.sums[owner][flagBytes:], x.set.sums)
 	}
 	x.spent(start)
 	return nil

@@ -192,7 +192,7 @@ func (g golden) check(t testing.TB, members []group.Member, s Settings) {
 		worker, owner, _ := aggregators[i].Residuals()
 		g.compare(t, fmt.Sprintf("residual of worker %d", m.Rank()), worker[:n], g.residual[m.Rank()*n:][:n], seen)
 		for _, b := range aggregators[i].buckets {
-			for _, c := range b.pieces[m.Rank()].columns {
+			for _, c := range b.Pieces[m.Rank()].Columns {
 				g.compareColumn(t, "residual of the sum", int(c.Offset)/g.rows, owner[c.Offset:c.Offset+c.Rows], g.stripe[c.Offset:], seen)
 			}
 		}

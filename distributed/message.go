@@ -67,12 +67,12 @@ func (a *Aggregator) newSet(bits int) *set {
 	f, rank, workers := a.format(bits), a.member.Rank(), a.member.Size()
 	for _, b := range a.buckets {
 		m := messages{make([][]byte, workers), make([][]byte, workers), make([][]byte, workers), make([][]byte, workers)}
-		own := f.Bytes(b.pieces[rank].table(f))
-		for w, p := range b.pieces {
-			m.parts[w] = make([]byte, headerBytes+f.Bytes(p.table(f)))
+		own := f.Bytes(b.Pieces[rank].Table(f))
+		for w, p := range b.Pieces {
+			m.parts[w] = make([]byte, headerBytes+f.Bytes(p.Table(f)))
 			m.received[w] = make([]byte, headerBytes+own)
-			if len(p.columns) > 0 {
-				m.sums[w] = make([]byte, flagBytes+f.Bytes(p.table(f)))
+			if len(p.Columns) > 0 {
+				m.sums[w] = make([]byte, flagBytes+f.Bytes(p.Table(f)))
 			}
 		}
 		m.received[rank] = m.parts[rank]

@@ -49,12 +49,12 @@ func QuantizerSeconds(m group.Member, l *graph.Layout, values []float32, bits in
 	}
 	wires := make([][]byte, m.Size())
 	for w, p := range pieces {
-		wires[w] = make([]byte, f.Bytes(p.table(f)))
+		wires[w] = make([]byte, f.Bytes(p.Table(f)))
 	}
-	own := pieces[m.Rank()].table(f)
+	own := pieces[m.Rank()].Table(f)
 	encode = median(9, func() {
 		for w, p := range pieces {
-			f.Encode(p.table(f), values, residual, next, wires[w])
+			f.Encode(p.Table(f), values, residual, next, wires[w])
 		}
 	})
 	decode = median(9, func() {
@@ -63,7 +63,7 @@ func QuantizerSeconds(m group.Member, l *graph.Layout, values []float32, bits in
 		}
 		f.Encode(own, values, residual, next, wires[m.Rank()])
 		for w, p := range pieces {
-			f.Decode(p.table(f), wires[w], values)
+			f.Decode(p.Table(f), wires[w], values)
 		}
 	})
 	return encode, decode
