@@ -90,6 +90,23 @@ func (p *Plan) Fits(b *Batch) error {
 	if b.N != p.Batch || len(b.Images) != images.Values() || len(b.Labels) != b.N || len(b.Weights) != b.N {
 		return fmt.Errorf("the batch has %d values, %d labels and %d weights for images %s", len(b.Images), len(b.Labels), len(b.Weights), images)
 	}
+	return p.labelsFit(b)
+}
+
+// FitsResident is Fits for an executor that makes images from the sample plan of a batch and a resident set of so many samples.
+func (p *Plan) FitsResident(b *Batch, set int) error {
+	if b.N != p.Batch || len(b.Plan) != b.N || len(b.Labels) != b.N || len(b.Weights) != b.N {
+		return fmt.Errorf("the batch has a plan of %d samples, %d labels and %d weights for images %s", len(b.Plan), len(b.Labels), len(b.Weights), p.Inputs.Images.Shape)
+	}
+	for i, s := range b.Plan {
+		if s.Index < 0 || int(s.Index) >= set {
+			return fmt.Errorf("sample %d of the batch is number %d of a set of %d", i, s.Index, set)
+		}
+	}
+	return p.labelsFit(b)
+}
+
+func (p *Plan) labelsFit(b *Batch) error {
 	classes := p.Logits.Shape[1]
 	for i, l := range b.Labels {
 		if l < 0 || int(l) >= classes {
