@@ -10,6 +10,6 @@ for file; do
 	contract=on
 	[ "$name" != quantize ] || contract=off
 	"${CLANG:-clang-19}" -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_80 --cuda-feature=+ptx78 \
-		-std=c++17 -Wall -Wextra -Werror -Wno-unused-function -ffp-contract=$contract -O3 -gline-tables-only -ffile-prefix-map="$PWD"=. \
+		-std=c++20 -Wall -Wextra -Werror -Wno-unused-function -ffp-contract=$contract -O3 -gline-tables-only -ffile-prefix-map="$PWD"=. \
 		-S "$name.cu" -o "${OUT:-.}/$name.ptx"
 done
