@@ -38,7 +38,7 @@ import (
 //go:embed *.ptx
 var sources embed.FS
 
-var entry = regexp.MustCompile(`(?m)^\s*\.visible \.entry (\w+)\(`)
+var entries = regexp.MustCompile(`(?m)^\s*\.visible \.entry (\w+)\(`)
 
 // Source is a file of PTX with the names of its kernels.
 type Source struct {
@@ -54,7 +54,7 @@ func Sources() []Source {
 	for _, name := range names {
 		text, _ := sources.ReadFile(name)
 		s := Source{Name: name, PTX: text}
-		for _, m := range entry.FindAllSubmatch(text, -1) {
+		for _, m := range entries.FindAllSubmatch(text, -1) {
 			s.Kernels = append(s.Kernels, string(m[1]))
 		}
 		all = append(all, s)

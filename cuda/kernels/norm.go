@@ -26,16 +26,16 @@ type Norm struct {
 	Share                      driver.Pointer   // 0, or where the reduction leaves this worker's graph.Share, NormShare bytes; see MergeMoments and MergeSums
 }
 
-// tile is how a batch norm goes through its rows; a row is a pixel of an image.
-type tile struct {
+// normTile is how a batch norm goes through its rows; a row is a pixel of an image.
+type normTile struct {
 	rows, channels           int
 	wide                     int // threads of a block along channels
 	chunk, group             int // rows of a block in the reduction and in the map
 	chunks, groups, vertical int // blocks
 }
 
-func tileOf(s graph.Shape) tile {
-	t := tile{rows: s[0] * s[2] * s[3], channels: s[1]}
+func normTileOf(s graph.Shape) normTile {
+	t := normTile{rows: s[0] * s[2] * s[3], channels: s[1]}
 	quads := Padded(s[1]) / 4
 	t.wide = min(quads, 32)
 	t.vertical = ceil(quads, t.wide)
@@ -51,18 +51,18 @@ func tileOf(s graph.Shape) tile {
 	return t
 }
 
-// params are the tile as the kernels' struct shape.
-func (t tile) params() []any { return []any{int64(t.rows), t.channels, t.wide, t.chunk, t.group} }
+// params are the normTile as the kernels' struct shape.
+func (t normTile) params() []any { return []any{int64(t.rows), t.channels, t.wide, t.chunk, t.group} }
 
-func (t tile) reduction() driver.Dim { return driver.Dim{X: t.chunks, Y: t.vertical, Z: 1} }
-func (t tile) mapping() driver.Dim   { return driver.Dim{X: t.groups, Y: t.vertical, Z: 1} }
+func (t normTile) reduction() driver.Dim { return driver.Dim{X: t.chunks, Y: t.vertical, Z: 1} }
+func (t normTile) mapping() driver.Dim   { return driver.Dim{X: t.groups, Y: t.vertical, Z: 1} }
 
 // NormScratch is the bytes of scratch memory of a batch norm over x of a shape, NormTickets the words of tickets, NormShare the bytes
 // of a share.
 func NormScratch(x graph.Shape) int {
-	return 4 * (2*Padded(x[1])*tileOf(x).chunks + 2*x[1])
+	return 4 * (2*Padded(x[1])*normTileOf(x).chunks + 2*x[1])
 }
-func NormTickets(x graph.Shape) int { return tileOf(x).vertical }
+func NormTickets(x graph.Shape) int { return normTileOf(x).vertical }
 func NormShare(x graph.Shape) int   { return 8 * (1 + 2*x[1]) }
 
 // coefficients lie behind the partial sums: [2][C].
@@ -73,7 +73,7 @@ func (n *Norm) coefficients() driver.Pointer {
 // NormForward normalizes by the batch's statistics, and lets the running ones follow. With a Share, nothing is normalized by its first
 // launch, and MergeMoments goes between the two.
 func (s *Set) NormForward(n *Norm) (reduce, apply driver.Launch) {
-	t := tileOf(n.Shape)
+	t := normTileOf(n.Shape)
 	reduce = s.launch("norm_moments", t.reduction(), threads, append([]any{n.X, n.Scratch, n.Tickets, n.Mean, n.InvStd, n.RunningMean,
 		n.RunningVar, n.Share, n.Epsilon, n.Update}, t.params()...)...)
 	apply = s.launch("norm_apply"+suffix(n.T), t.mapping(), threads, append([]any{n.X, n.Gamma, n.Beta, n.Mean, n.InvStd, n.Addend, n.Y,
@@ -83,14 +83,14 @@ func (s *Set) NormForward(n *Norm) (reduce, apply driver.Launch) {
 
 // NormInference normalizes by the running statistics, in one launch.
 func (s *Set) NormInference(n *Norm) driver.Launch {
-	t := tileOf(n.Shape)
+	t := normTileOf(n.Shape)
 	return s.launch("norm_inference"+suffix(n.T), t.mapping(), threads, append([]any{n.X, n.Gamma, n.Beta, n.RunningMean, n.RunningVar,
 		n.Addend, n.Y, float32(n.Epsilon), n.ReLU}, t.params()...)...)
 }
 
 // NormBackward gives DX, DGamma, DBeta and DAddend. With a Share, MergeSums goes between the two launches.
 func (s *Set) NormBackward(n *Norm) (reduce, apply driver.Launch) {
-	t := tileOf(n.Shape)
+	t := normTileOf(n.Shape)
 	dy, dy2 := n.DY[0], driver.Pointer(0)
 	if len(n.DY) == 2 {
 		dy2 = n.DY[1]
