@@ -231,7 +231,9 @@ func (v *view) cause(a *allocation, w *wrong, at, end int, k ptx.AccessKind, blo
 }
 
 // blockAt is the place in a grid with a linear index.
-func blockAt(d ptx.Dim, i int) ptx.Dim { return ptx.Dim{X: i % d.X, Y: i / d.X % d.Y, Z: i / d.X / d.Y} }
+func blockAt(d ptx.Dim, i int) ptx.Dim {
+	return ptx.Dim{X: i % d.X, Y: i / d.X % d.Y, Z: i / d.X / d.Y}
+}
 
 // span checks and notes that an operation that is no kernel accesses bytes.
 func (v *view) span(address uint64, bytes int, k ptx.AccessKind) ([]byte, error) {
