@@ -69,22 +69,27 @@ template <typename T> INLINE void max_pool_backward(const T *x, const T *y, cons
 	if (!p.inside) return;
 	float4 own = load4(x + p.at), sum = {0, 0, 0, 0};
 	int first = max(0, (p.y + s.pad - s.kernel + s.stride) / s.stride), left = max(0, (p.x + s.pad - s.kernel + s.stride) / s.stride);
+#pragma unroll 1
 	for (int oy = first; oy < s.oh && oy * s.stride - s.pad <= p.y; oy++)
+#pragma unroll 1
 		for (int ox = left; ox < s.ow && ox * s.stride - s.pad <= p.x; ox++) {
 			i64 at = (((i64)p.n * s.oh + oy) * s.ow + ox) * s.oc + p.c;
-			float4 top = load4(y + at);
-			bool wins[4], any = false;
-			for (int k = 0; k < 4; k++) any |= wins[k] = own[k] == top[k];
-			if (!any) continue;
+			float4 top = load4(y + at), g = load4(dy + at);
+			for (int k = 0; k < 4; k++)
+				if (own[k] != top[k]) g[k] = 0;
+			if (g.x == 0 && g.y == 0 && g.z == 0 && g.w == 0) continue;
 			// What comes before it in the window, row by row, must be less.
-			for (int iy = max(0, oy * s.stride - s.pad); iy <= p.y; iy++)
-				for (int ix = max(0, ox * s.stride - s.pad); ix < min(s.w, ox * s.stride - s.pad + s.kernel); ix++) {
-					if (iy == p.y && ix >= p.x) break;
+#pragma unroll 1
+			for (int iy = max(0, oy * s.stride - s.pad); iy <= p.y; iy++) {
+				int end = iy == p.y ? p.x : min(s.w, ox * s.stride - s.pad + s.kernel);
+#pragma unroll 1
+				for (int ix = max(0, ox * s.stride - s.pad); ix < end; ix++) {
 					float4 before = load4(pixel(x, s, p.n, iy, ix, p.c));
-					for (int k = 0; k < 4; k++) wins[k] &= before[k] != top[k];
+					for (int k = 0; k < 4; k++)
+						if (before[k] == top[k]) g[k] = 0;
 				}
-			float4 g = load4(dy + at);
-			for (int k = 0; k < 4; k++) sum[k] += wins[k] ? g[k] : 0.0f;
+			}
+			sum += g;
 		}
 	store4(dx + p.at, sum);
 }

@@ -19,17 +19,17 @@ INLINE column column_at(const column *table, int i) {
 }
 
 // Calls body(index of the value, j), where j is the partial sum / 32, for the values of a lane in their order; all 32 lanes call it with
-// the same number of values, and inside says which are there. Eight at once: their loads do not wait for each other.
-template <typename L, typename F> INLINE void each(int rows, L load, F body) {
-	for (int base = 0; base < rows; base += 256) {
-		float v[8];
+// the same number of values, and inside says which are there. Loads of several at once do not wait for each other; partial sums need all eight.
+template <int AT_ONCE = 8, typename L, typename F> INLINE void each(int rows, L load, F body) {
+	for (int base = 0; base < rows; base += 32 * AT_ONCE) {
+		float v[AT_ONCE];
 #pragma unroll
-		for (int j = 0; j < 8; j++) {
+		for (int j = 0; j < AT_ONCE; j++) {
 			int i = base + j * 32 + LANE;
 			v[j] = i < rows ? load(i) : 0.0f;
 		}
 #pragma unroll
-		for (int j = 0; j < 8; j++) {
+		for (int j = 0; j < AT_ONCE; j++) {
 			if (base + j * 32 >= rows) break; // alike for all lanes
 			int i = base + j * 32 + LANE;
 			body(i, j, v[j], i < rows);
@@ -157,7 +157,7 @@ template <int BITS> INLINE bool encode_levels(const source &s, const column &c) 
 	if (step < 0x1p-125f) step = 0;
 	else inverse = 1 / step;
 	if (LANE == 0) s.wire[c.wire] = bits_of(step);
-	each(c.rows, value, [&](int i, int, float v, bool inside) {
+	each<4>(c.rows, value, [&](int i, int, float v, bool inside) {
 		float q = __builtin_floorf(v * inverse);
 		q = q < -half ? -half : q > half - 1 ? half - 1 : q;
 		u32 word = join<BITS>(inside ? (u32)(int)(q + half) & ((1 << BITS) - 1) : 0);
