@@ -76,6 +76,14 @@ func (t *team) host() int {
 	return len(t.members) * t.job.LocalSize()
 }
 
+// before is the number of workers on this host that are in processes before this one.
+func (t *team) before() int {
+	if t.job == nil {
+		return 0
+	}
+	return len(t.members) * t.job.LocalRank()
+}
+
 // hosts is the number of hosts.
 func (t *team) hosts() int {
 	if t.job == nil {

@@ -85,8 +85,8 @@ int gotrain_mpi_init(struct gotrain_mpi *m) {
 
 	if (failed(m, "MPI_Comm_split_type", MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host))) return 1;
 	MPI_Comm_size(host, &m->local_size);
-	MPI_Comm_rank(host, &first);
-	first = first == 0;
+	MPI_Comm_rank(host, &m->local_rank);
+	first = m->local_rank == 0;
 	MPI_Comm_free(&host);
 	if (failed(m, "MPI_Allreduce", MPI_Allreduce(&first, &m->hosts, 1, MPI_INT, MPI_SUM, comm))) return 1;
 	if (failed(m, "MPI_Allreduce", MPI_Allreduce(told, most, 2, MPI_INT, MPI_MAX, comm))) return 1;

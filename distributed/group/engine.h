@@ -10,7 +10,7 @@ enum { MPI_NAME = 256 };
 struct gotrain_mpi {
 	int workers;           // of the job, as this process was told; set before gotrain_mpi_init
 	int rank, size;
-	int hosts, local_size; // hosts of the job, processes on this one
+	int hosts, local_size, local_rank; // hosts of the job, processes on this one, which of them this is
 	int tag_limit;
 	char *names;           // host of each process, MPI_NAME bytes each
 	int wake;              // eventfd; never closed, so that a late wake does no harm

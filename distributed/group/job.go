@@ -14,7 +14,7 @@ import (
 type Job struct {
 	hub           *hub
 	rank, size    int
-	hosts, onHost int
+	hosts, onHost, here int
 	link          link
 	closed        bool
 }
@@ -110,6 +110,9 @@ func (j *Job) Hosts() int { return j.hosts }
 
 // LocalSize is the number of processes on this host.
 func (j *Job) LocalSize() int { return j.onHost }
+
+// LocalRank is the number of this process among those on this host, from 0.
+func (j *Job) LocalRank() int { return j.here }
 
 // Waiting says which workers this process waits for, in which step and bucket, where they do not answer. It takes a moment,
 // and is meant for a process that is told to end, which mpiexec does when another one dies. Of several processes that wait,

@@ -73,7 +73,7 @@ func join(workers int, timeout time.Duration) (*Job, error) {
 	case <-time.After(limit):
 		return nil, fmt.Errorf("not all processes have joined within %s", seconds(limit))
 	}
-	return &Job{hub: e.hub, link: e, rank: int(e.c.rank), size: int(e.c.size), hosts: int(e.c.hosts), onHost: int(e.c.local_size)}, nil
+	return &Job{hub: e.hub, link: e, rank: int(e.c.rank), size: int(e.c.size), hosts: int(e.c.hosts), onHost: int(e.c.local_size), here: int(e.c.local_rank)}, nil
 }
 
 // run is the engine's goroutine.

@@ -118,15 +118,15 @@ func places(j *Job) error {
 		ranks = append(ranks, m.Rank())
 	}
 	rank, size, ok := Launched()
-	fmt.Printf("process %d (%d of %d, %v), hosts %d, here %d, workers %v\n", j.Rank(), rank, size, ok, j.Hosts(), j.LocalSize(), ranks)
+	fmt.Printf("process %d (%d of %d, %v), hosts %d, here %d of %d, workers %v\n", j.Rank(), rank, size, ok, j.Hosts(), j.LocalRank(), j.LocalSize(), ranks)
 	return nil
 }
 
 func TestAProcessKnowsItsPlace(t *testing.T) {
 	out := grouptest.Run{Scenario: "places", Processes: 2, Workers: 6}.Succeed(t).Output
 	for _, want := range []string{
-		"process 0 (0 of 2, true), hosts 1, here 2, workers [0 1 2]\n",
-		"process 1 (1 of 2, true), hosts 1, here 2, workers [3 4 5]\n",
+		"process 0 (0 of 2, true), hosts 1, here 0 of 2, workers [0 1 2]\n",
+		"process 1 (1 of 2, true), hosts 1, here 1 of 2, workers [3 4 5]\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("want %s, got\n%s", want, out)
