@@ -16,9 +16,9 @@ typedef long long i64;
 #define __forceinline__ __attribute__((always_inline)) inline
 #define INLINE static __device__ __forceinline__
 
-// KERNEL starts a kernel of blocks of so many threads at most. That two of them are to fit on a multiprocessor lets the assembler use 128
-// registers of 256 threads, where by its own rules it spills a few to fit more.
-#define KERNEL(threads) extern "C" __global__ __launch_bounds__(threads, 2) void
+// KERNEL starts a kernel of blocks of so many threads at most. With a count of blocks that have to fit on a multiprocessor, one, the
+// assembler uses the registers that it needs; by its own rules it spills a few so that more blocks fit.
+#define KERNEL(threads) extern "C" __global__ __launch_bounds__(threads, 1) void
 
 #define THREAD ((int)__nvvm_read_ptx_sreg_tid_x())
 #define THREADS ((int)__nvvm_read_ptx_sreg_ntid_x())
