@@ -391,7 +391,7 @@ func TestResidualsAreThoseBehindThePendingAggregate(t *testing.T) {
 	}
 }
 
-// TestLongMessagesGoInRounds exchanges messages of which some are long, and some missing, as one exchange would.
+// TestLongMessagesGoInRounds exchanges messages of which some are several chunks, and some missing, as one exchange would.
 func TestLongMessagesGoInRounds(t *testing.T) {
 	const n = 4
 	members := group.Local(n, 10*time.Second)
@@ -399,7 +399,7 @@ func TestLongMessagesGoInRounds(t *testing.T) {
 		if to == 1 {
 			return 0 // worker 1 owns nothing
 		}
-		return long/2 + 100*to*to*to*to*to*to
+		return chunkBytes - 1000 + 100*to*to*to*to*to*to
 	}
 	errs := make(chan error, n)
 	for _, m := range members {
@@ -409,7 +409,7 @@ func TestLongMessagesGoInRounds(t *testing.T) {
 				send[w] = bytes.Repeat([]byte{byte(10*m.Rank() + w)}, length(m.Rank(), w))
 				receive[w] = make([]byte, length(w, m.Rank()))
 			}
-			if err := inRounds(m, group.Tag{Bucket: 3}, send, receive); err != nil {
+			if err := inRounds(m, group.Tag{Bucket: 3}, send, receive, 0); err != nil {
 				errs <- err
 				return
 			}

@@ -18,13 +18,14 @@ type Machine struct {
 	Encode   map[int]float64 // by bits: quantizing the whole arena
 	Decode   map[int]float64 // by bits: summing what is owned, quantizing the sums, decoding the whole arena
 	Link     Link
+	Slowdown float64 // by how much a worker's second on a processor beside the passes makes these longer; 0: processors are free
 }
 
 // Cost is what a step takes at a number of bits. Times are in seconds.
 type Cost struct {
 	Bits     int
 	Bytes    int     // sent by the worker with most to send
-	Compute  float64 // forward and backward pass, and update
+	Compute  float64 // forward and backward pass, and update, and what sending beside them takes of their processors
 	Quantize float64 // on the worker's thread, which delays the passes
 	Exchange float64 // in which messages are under way or sums are made
 	Exposed  float64 // what of Exchange comes after the backward pass
@@ -45,6 +46,7 @@ type message struct {
 // Predict says what a step takes. The model is a worker with one processor, which computes and encodes, and one link, on which
 // messages follow each other: a message goes when it is there and the link is free, takes its bytes over the bandwidth (but for
 // those that pass at once), and arrives a latency later. All workers are alike, so that an owner has all parts when its own are sent.
+// Where the workers' threads fill the processors, the share of messages that is hidden takes its work from the passes.
 func (m Machine) Predict(bits int, s Settings) Cost {
 	f := quantizer.Format{Bits: bits, ZeroThreshold: s.ZeroThreshold}
 	c := Cost{Bits: bits, Compute: m.Backward + m.Update, Quantize: m.Encode[bits]}
@@ -65,7 +67,7 @@ func (m Machine) Predict(bits int, s Settings) Cost {
 		second := &message{bytes: gather, work: share * m.Decode[bits] / 2}
 		waiting = append(waiting, &message{at: at + encoded, bytes: scatter, work: second.work, follow: second})
 	}
-	backward, end, busy := m.Backward+encoded, 0.0, 0.0
+	backward, end, busy, work := m.Backward+encoded, 0.0, 0.0, 0.0
 	free, tokens := 0.0, m.Link.Burst // since when the link is free, and what it then lets pass at once
 	for len(waiting) > 0 {
 		first := 0
@@ -83,6 +85,7 @@ func (m Machine) Predict(bits int, s Settings) Cost {
 		}
 		free, tokens = start+wire, max(0, tokens-float64(q.bytes))
 		busy += wire
+		work += m.Link.Message + float64(q.bytes)*m.Link.Byte
 		done := free + m.Link.Latency + q.work
 		c.Exchange += wire + m.Link.Latency + q.work
 		if waiting[first] = q.follow; q.follow != nil {
@@ -95,7 +98,10 @@ func (m Machine) Predict(bits int, s Settings) Cost {
 	if c.Exposed = max(0, end-backward); s.DoubleBuffering { // the next step covers it too, but for what the link has no time for
 		c.Exposed = max(0, c.Exposed-backward-m.Update, busy-backward-m.Update)
 	}
-	c.Total = backward + c.Exposed + m.Update
+	if c.Exchange > 0 {
+		c.Compute += m.Slowdown * work * c.Hidden() / c.Exchange
+	}
+	c.Total = c.Compute + c.Quantize + c.Exposed
 	return c
 }
 

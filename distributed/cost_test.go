@@ -59,6 +59,20 @@ func TestABurstPassesAtOnce(t *testing.T) {
 	near(t, "exposed", c.Exposed, (headerBytes+128000+flagBytes+128000-50000)/1e6)
 }
 
+func TestHiddenMessagesTakeProcessorsFromThePasses(t *testing.T) {
+	m := twoBuckets()
+	m.Link.Bandwidth, m.Link.Latency = 1e15, 0.01
+	m.Link.Message, m.Link.Byte = 0.001, 1e-7
+	one := headerBytes + 128000 + flagBytes + 128000
+	work := 4*m.Link.Message + float64(one+headerBytes+flagBytes)*m.Link.Byte
+	near(t, "on free processors", m.Predict(32, Settings{Overlap: true, BucketBytes: 1}).Total, 0.1+0.02+0.01)
+	m.Slowdown = 2
+	c := m.Predict(32, Settings{Overlap: true, BucketBytes: 1}) // the first bucket's two messages are hidden, of four
+	near(t, "on full ones", c.Total, 0.1+0.02+0.01+2*work/2)
+	near(t, "the passes", c.Compute, 0.11+work)
+	near(t, "behind the passes", m.Predict(32, Settings{}).Total, 0.1+0.02+0.01)
+}
+
 func TestQuantizingDelaysThePasses(t *testing.T) {
 	m := twoBuckets()
 	m.Encode[1], m.Decode[1] = 0.02, 0.004

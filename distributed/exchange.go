@@ -113,7 +113,7 @@ func (x *exchange) run(b *Bucket) {
 
 func (x *exchange) aggregate(b *Bucket) error {
 	a, m, rank := x.a, &x.set.buckets[b.Index], x.a.member.Rank()
-	if err := inRounds(a.member, group.Tag{Phase: group.Scatter, Step: x.step, Bucket: b.Index}, m.parts, m.received); err != nil {
+	if err := inRounds(a.member, group.Tag{Phase: group.Scatter, Step: x.step, Bucket: b.Index}, m.parts, m.received, a.settings.ChunkBytes); err != nil {
 		return err
 	}
 	headers := make([]header, len(m.received))
@@ -142,7 +142,7 @@ func (x *exchange) aggregate(b *Bucket) error {
 		putFlag(m.sums[rank], bad)
 	}
 	x.spent(start)
-	if err := inRounds(a.member, group.Tag{Phase: group.Gather, Step: x.step, Bucket: b.Index}, m.toAll, m.sums); err != nil {
+	if err := inRounds(a.member, group.Tag{Phase: group.Gather, Step: x.step, Bucket: b.Index}, m.toAll, m.sums, a.settings.ChunkBytes); err != nil {
 		return err
 	}
 	start = time.Now()

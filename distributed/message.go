@@ -84,27 +84,32 @@ func (a *Aggregator) newSet(bits int) *set {
 	return s
 }
 
-// long is the length, in bytes, from which messages go one after the other: several streams on one slow link push each other's
-// packets out of its queue, and wait for them to be sent again.
-const long = 64 << 10
+// chunkBytes is the length of chunks where nothing is known of the link.
+const chunkBytes = 32 << 10
 
-// inRounds is Exchange for messages that may be long: those go in rounds, in each of which every worker sends to one other, and
-// receives from one. Lengths follow from who owns what, so that all workers come to the same rounds.
-func inRounds(m group.Member, tag group.Tag, send, receive [][]byte) error {
+// inRounds is Exchange for messages that may be long. Where one is longer than a chunk, they go in rounds, in each of which
+// every worker sends a chunk to one other and receives one. With more at a time there are several streams on each link, and
+// more than the queue of a slow one holds, which then drops packets that have to be sent again. Each worker sends the longest
+// message or receives it, so that all come to the same rounds.
+func inRounds(m group.Member, tag group.Tag, send, receive [][]byte, chunk int) error {
 	longest := 0
 	for w := range send {
 		longest = max(longest, len(send[w]), len(receive[w]))
 	}
-	n, rank := m.Size(), m.Rank()
-	if longest < long || n < 3 {
+	if chunk = max(chunk, chunkBytes); longest <= chunk {
 		return m.Exchange(tag, send, receive)
 	}
-	for k := range n {
-		s, r := make([][]byte, n), make([][]byte, n)
+	cut := func(b []byte, at int) []byte { return b[min(at, len(b)):min(at+chunk, len(b))] }
+	n, rank := m.Size(), m.Rank()
+	copy(receive[rank], send[rank])
+	for k := 1; k < n; k++ {
 		to, from := (rank+k)%n, (rank-k+n)%n
-		s[to], r[from] = send[to], receive[from]
-		if err := m.Exchange(tag, s, r); err != nil {
-			return err
+		s, r := make([][]byte, n), make([][]byte, n)
+		for at := 0; at < longest; at += chunk {
+			s[to], r[from] = cut(send[to], at), cut(receive[from], at)
+			if err := m.Exchange(tag, s, r); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package distributed
 
 import (
 	"slices"
+	"syscall"
 	"time"
 
 	"gotrain/distributed/group"
@@ -87,7 +88,13 @@ type Link struct {
 	Latency   float64 // of an exchange of short messages, in seconds
 	Bandwidth float64 // bytes a second; 0: there are no others
 	Burst     float64 // bytes
+	Message   float64 // seconds of a processor that an exchange of short messages takes in this process
+	Byte      float64 // and each byte
 }
+
+// ChunkBytes is how much of a long message should go at a time: what the link passes in 0.1 ms. That is short beside what queues
+// hold, and long beside the latency of fast networks.
+func (l Link) ChunkBytes() int { return max(int(1e-4*l.Bandwidth), chunkBytes) }
 
 // MeasureLink measures exchanges of all workers with all, of short messages and of ones that make up so many bytes from each
 // worker: few at a time, after the link has been idle, and many in a row.
@@ -104,37 +111,51 @@ func MeasureLink(m group.Member, few, many int, idle time.Duration) (l Link, err
 			}
 		}
 		start := time.Now()
-		err = m.Exchange(group.Tag{Phase: group.Control}, send, receive)
+		err = inRounds(m, group.Tag{Phase: group.Control}, send, receive, 0)
 		return time.Since(start).Seconds(), err
 	}
-	// middle is the median time; the first exchange does not count.
-	middle := func(rounds, bytes int, idle time.Duration) (float64, error) {
+	// middle is the median time, and work the mean time of processors; the first exchange does not count.
+	middle := func(rounds, bytes int, idle time.Duration) (seconds, work float64, err error) {
 		var times []float64
+		var before float64
 		for n := range rounds + 1 {
 			time.Sleep(idle)
 			t, err := exchange(bytes)
 			if err != nil {
-				return 0, err
+				return 0, 0, err
 			}
 			if n > 0 {
 				times = append(times, t)
+			} else {
+				before = ProcessorSeconds()
 			}
 		}
+		work = (ProcessorSeconds() - before) / float64(rounds)
 		slices.Sort(times)
-		return times[len(times)/2], nil
+		return times[len(times)/2], work, nil
 	}
-	if l.Latency, err = middle(21, 64, 0); err != nil {
+	if l.Latency, l.Message, err = middle(21, 64, 0); err != nil {
 		return l, err
 	}
-	short, err := middle(5, few, idle)
+	short, _, err := middle(5, few, idle)
 	if err != nil {
 		return l, err
 	}
-	long, err := middle(3, many, 0)
+	long, work, err := middle(3, many, 0)
 	if err != nil {
 		return l, err
 	}
 	l.Bandwidth = float64(many) / max(long-l.Latency, long/4) // a latency that was disturbed leaves something
 	l.Burst = max(0, float64(few)-l.Bandwidth*max(0, short-l.Latency))
+	l.Byte = max(0, work-l.Message) / float64(many)
 	return l, nil
+}
+
+// ProcessorSeconds is what the process has had of processors so far.
+func ProcessorSeconds() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
 }

@@ -10,8 +10,9 @@ import (
 
 // choice is what was chosen by measuring, once, at the run's first start.
 type choice struct {
-	Bits        int    `json:"bits,omitempty"` // for bits: auto
-	BucketBytes int    `json:"bucketBytes"`    // of gradients exchanged at a time
+	Bits        int    `json:"bits,omitempty"`       // for bits: auto
+	BucketBytes int    `json:"bucketBytes"`          // of gradients exchanged at a time
+	ChunkBytes  int    `json:"chunkBytes,omitempty"` // of long messages sent at a time
 	Why         string `json:"why"`
 }
 
@@ -53,27 +54,28 @@ func (b *bench) choose() (c choice, err error) {
 	if err != nil {
 		return c, err
 	}
-	link := fmt.Sprintf("workers send %s with a latency of %s", rate(m.Link.Bandwidth), duration(m.Link.Latency))
-	if !d.Bits.Auto {
-		c.BucketBytes = b.settings(m, bits[0]).BucketBytes
-		c.Why = fmt.Sprintf("Chosen: buckets of %s (%s)", bytesText(int64(c.BucketBytes)), link)
-		return c, nil
-	}
-	options, err := b.options(m, 1.5)
+	options, err := b.options(m, bits, 1.5)
 	if err != nil {
 		return c, err
 	}
-	o, dense := best(options), options[0]
+	o := best(options)
+	c = choice{BucketBytes: o.settings.BucketBytes, ChunkBytes: o.settings.ChunkBytes}
+	link := fmt.Sprintf("workers send %s with a latency of %s", rate(m.Link.Bandwidth), duration(m.Link.Latency))
+	if !d.Bits.Auto {
+		c.Why = fmt.Sprintf("Chosen: buckets of %s (%s)", bytesText(int64(c.BucketBytes)), link)
+		return c, nil
+	}
+	dense := options[0]
 	at32 := "predicted and not tried " + duration(dense.Total)
 	if dense.measured > 0 {
 		at32 = duration(dense.measured)
 	}
-	c = choice{Bits: o.Bits, BucketBytes: o.settings.BucketBytes}
+	c.Bits = o.Bits
 	c.Why = fmt.Sprintf("Chosen: %s, buckets of %s: %s a minibatch, at 32 bits %s (%s)", bitsText(o.Bits), bytesText(int64(c.BucketBytes)), duration(o.measured), at32, link)
 	return c, nil
 }
 
-// option is a number of bits as it was predicted and, where it could be the best, measured.
+// option is a number of bits and a size of buckets as it was predicted and, where it could be the best, measured.
 type option struct {
 	distributed.Cost
 	settings distributed.Settings
@@ -82,18 +84,24 @@ type option struct {
 
 // options predicts what each number of bits takes, and tries those whose prediction is at most so many times the least. All
 // workers take part, and find the same.
-func (b *bench) options(m distributed.Machine, within float64) (all []option, err error) {
+func (b *bench) options(m distributed.Machine, bits []int, within float64) ([]option, error) {
 	least := math.Inf(1)
-	for _, n := range allBits {
-		s := b.settings(m, n)
-		o := option{Cost: m.Predict(n, s), settings: s}
-		all, least = append(all, o), min(least, o.Total)
+	var all []option
+	for _, n := range bits {
+		for _, s := range b.settings(m, n) {
+			o := option{Cost: m.Predict(n, s), settings: s}
+			all, least = append(all, o), min(least, o.Total)
+		}
+	}
+	if len(all) == 1 && !b.r.cfg.Distributed.Bits.Auto {
+		return all, nil // there is nothing to compare it with
 	}
 	// In turns, and the least time of each counts: what else a machine does lasts for a while, and only makes times longer.
 	for turn := range turns {
+		fastest := fastest(all)
 		for i := range all {
 			o := &all[i]
-			if o.Total > within*least || turn > 0 && o.Total > 3*least { // where a difference is that plain, once is enough
+			if o.Total > within*least || turn > 0 && o.measured > 1.5*fastest { // where a difference is that plain, once is enough
 				continue
 			}
 			seconds, err := b.step(o.settings, o.Bits, min(max(2, int(0.25/max(o.Total, 1e-3))), 25))
@@ -105,28 +113,51 @@ func (b *bench) options(m distributed.Machine, within float64) (all []option, er
 			}
 		}
 	}
-	return all, nil
+	// Of each number of bits the faster size of buckets.
+	var out []option
+	for _, o := range all {
+		if n := len(out); n == 0 || out[n-1].Bits != o.Bits {
+			out = append(out, o)
+		} else if o.measured > 0 && o.measured < out[n-1].measured {
+			out[n-1] = o
+		}
+	}
+	return out, nil
+}
+
+// fastest is the least time of those that were tried.
+func fastest(all []option) float64 {
+	least := math.Inf(1)
+	for _, o := range all {
+		if o.measured > 0 {
+			least = min(least, o.measured)
+		}
+	}
+	return least
 }
 
 // best is the option that was the fastest when tried; of several that take about as long, the one with the most bits.
 func best(all []option) option {
-	fastest := math.Inf(1)
-	for _, o := range all {
-		if o.measured > 0 {
-			fastest = min(fastest, o.measured)
-		}
-	}
-	i := slices.IndexFunc(all, func(o option) bool { return o.measured > 0 && o.measured <= (1+margin)*fastest })
-	return all[i]
+	least := fastest(all)
+	i := slices.IndexFunc(all, func(o option) bool { return o.measured > 0 && o.measured <= (1+margin)*least })
+	return all[max(i, 0)] // one that had nothing beside it was not tried
 }
 
-// settings are those of a number of bits, with the configured size of buckets or the one that is predicted to be the best.
-func (b *bench) settings(m distributed.Machine, bits int) distributed.Settings {
+// settings are those of a number of bits: with the configured size of buckets, or with the one that is predicted to be the best
+// and with the whole gradient at one time. The prediction knows least of what messages beside the passes take from these;
+// where links are so slow that most of the time is theirs, it is right.
+func (b *bench) settings(m distributed.Machine, bits int) []distributed.Settings {
 	s := settings(b.r.cfg, b.r.cfg.Distributed.BucketSize)
-	if s.BucketBytes == 0 {
-		s.BucketBytes = m.BucketBytes(bits, s)
+	s.ChunkBytes = m.Link.ChunkBytes()
+	if s.BucketBytes > 0 {
+		return []distributed.Settings{s}
 	}
-	return s
+	whole := s
+	s.BucketBytes, whole.BucketBytes = m.BucketBytes(bits, s), 4*m.Layout.Size
+	if c := m.Predict(bits, s); s.BucketBytes == whole.BucketBytes || c.Exposed > c.Compute {
+		return []distributed.Settings{s}
+	}
+	return []distributed.Settings{s, whole}
 }
 
 // leastBits is the fewest bits of the run's schedule: its exchange is the shortest for the longest time.
@@ -138,15 +169,16 @@ func leastBits(r *run) int {
 	return least
 }
 
-// bucketBytes is the size of the buckets in which gradients are exchanged.
-func (r *run) bucketBytes() int {
-	if n := r.cfg.Distributed.BucketSize; n > 0 {
-		return n
-	}
+// settings are how gradients are aggregated, with what was chosen.
+func (r *run) settings() distributed.Settings {
+	s := settings(r.cfg, r.cfg.Distributed.BucketSize)
 	if c := r.Record.Chosen; c != nil {
-		return c.BucketBytes
+		s.ChunkBytes = c.ChunkBytes
+		if s.BucketBytes == 0 {
+			s.BucketBytes = c.BucketBytes
+		}
 	}
-	return 0
+	return s
 }
 
 func bitsText(n int) string {

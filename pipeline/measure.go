@@ -8,6 +8,7 @@ import (
 	"gotrain/distributed"
 	"gotrain/distributed/group"
 	"gotrain/graph"
+	"gotrain/internal/cores"
 	"gotrain/learners"
 )
 
@@ -70,7 +71,7 @@ func (b *bench) machine(bits ...int) (m distributed.Machine, err error) {
 	r, s := b.r, settings(b.r.cfg, 0)
 	layout, _ := r.workers[0].exec.Layouts()
 	m = distributed.Machine{Workers: r.team.workers, Layout: layout, Plan: r.plan.Buckets, Encode: map[int]float64{}, Decode: map[int]float64{}}
-	if m.Ready, m.Backward, m.Update, err = b.computation(); err != nil {
+	if err := b.computation(&m); err != nil {
 		return m, err
 	}
 	// Every worker measures for itself, and all at the same time: quantizers by bits, and then latency and bandwidth.
@@ -85,7 +86,7 @@ func (b *bench) machine(bits ...int) (m distributed.Machine, err error) {
 		}
 		idle := time.Duration(min(m.Backward, 0.5) * float64(time.Second))
 		link, err := distributed.MeasureLink(w, layout.Size/4, 4*layout.Size, idle) // what about 1 bit takes, and what 32 take
-		found[i] = append(found[i], link.Latency, link.Bandwidth, link.Burst)
+		found[i] = append(found[i], link.Latency, link.Bandwidth, link.Burst, link.Message, link.Byte)
 		return err
 	}); err != nil {
 		return m, err
@@ -99,17 +100,24 @@ func (b *bench) machine(bits ...int) (m distributed.Machine, err error) {
 	}
 	last := 2 * len(bits)
 	m.Link = distributed.Link{Latency: mean(last), Bandwidth: mean(last + 1), Burst: mean(last + 2)}
+	here := float64(len(r.workers)) // whose work the process cannot tell apart
+	m.Link.Message, m.Link.Byte = mean(last+3)/here, mean(last+4)/here
 	return m, nil
 }
 
 // computation measures steps without exchange: when the gradients of each bucket are there, when the backward pass has ended,
-// and how long the update takes.
-func (b *bench) computation() (ready []float64, backward, update float64, err error) {
+// how long the update takes, and whether processors are free beside them.
+func (b *bench) computation(m *distributed.Machine) error {
 	r := b.r
 	count := len(r.plan.Buckets)
 	found := make([][]float64, len(r.workers)) // of one step: ready, backward, update
 	steps := make([][]float64, count+2)        // by value
+	var began time.Time
+	var before float64
 	for n := range probes + 1 {
+		if n == 1 {
+			began, before = time.Now(), distributed.ProcessorSeconds()
+		}
 		if err := r.team.each(func(i int, m group.Member) error {
 			if err := group.Barrier(m, r.team.control()); err != nil {
 				return err
@@ -121,10 +129,10 @@ func (b *bench) computation() (ready []float64, backward, update float64, err er
 			found[i] = append(p.Finished, p.Backward, time.Since(p.Start).Seconds()-p.Backward)
 			return nil
 		}); err != nil {
-			return nil, 0, 0, err
+			return err
 		}
 		if err := r.team.most(func(i int) []*float64 { return pointers(found[i]) }); err != nil {
-			return nil, 0, 0, err
+			return err
 		}
 		for j, v := range found[0] {
 			if n > 0 {
@@ -132,18 +140,37 @@ func (b *bench) computation() (ready []float64, backward, update float64, err er
 			}
 		}
 	}
+	slow := make([]float64, len(r.workers))
+	for i := range slow {
+		slow[i] = r.slowdown(distributed.ProcessorSeconds()-before, time.Since(began).Seconds())
+	}
+	if err := r.team.sum(func(i int) []*float64 { return []*float64{&slow[i]} }); err != nil {
+		return err
+	}
+	m.Slowdown = slow[0] / float64(r.team.workers)
 	for _, times := range steps {
 		slices.Sort(times)
-		ready = append(ready, times[len(times)/2])
+		m.Ready = append(m.Ready, times[len(times)/2])
 	}
 	// Who is first waits for the last, who began last: its gradients are later than its own clock says.
-	backward, update = ready[count], ready[count+1]
-	ready = ready[:count]
-	late := max(0, backward-ready[count-1])
-	for j := range ready {
-		ready[j] += late
+	m.Backward, m.Update = m.Ready[count], m.Ready[count+1]
+	m.Ready = m.Ready[:count]
+	late := max(0, m.Backward-m.Ready[count-1])
+	for j := range m.Ready {
+		m.Ready[j] += late
 	}
-	return ready, backward, update, nil
+	return nil
+}
+
+// slowdown is how much longer steps become by a second that a worker spends on a processor beside them, where steps in this
+// process have had processors for so many seconds of that time: none where the host has processors to spare. What the threads
+// of a step lack of the time that it takes, they have waited for a processor; some of it, for each other.
+func (r *run) slowdown(processor, elapsed float64) float64 {
+	share := min(1, processor/(elapsed*float64(r.Record.Threads*len(r.workers))))
+	if full := r.Record.Threads*r.team.host() >= cores.Usable(); share <= 0 || !full && share > 0.75 {
+		return 0
+	}
+	return 1 / share
 }
 
 func pointers(values []float64) []*float64 {

@@ -46,7 +46,7 @@ func (r *run) profile() error {
 	if err != nil {
 		return err
 	}
-	options, err := b.options(m, math.Inf(1))
+	options, err := b.options(m, allBits, math.Inf(1))
 	if err != nil {
 		return err
 	}

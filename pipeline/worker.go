@@ -139,7 +139,7 @@ func (r *run) makeAggregators(owed bool) {
 	for _, w := range r.workers {
 		parameters, _ := w.exec.Layouts()
 		if aggregates(r.cfg) || owed && b.BlockSize == 0 {
-			w.aggregator = distributed.New(w.member, parameters, r.plan.Buckets, w.exec.Arena(graph.Gradients), settings(r.cfg, r.bucketBytes()))
+			w.aggregator = distributed.New(w.member, parameters, r.plan.Buckets, w.exec.Arena(graph.Gradients), r.settings())
 		}
 		if b.BlockSize > 0 {
 			w.block = &distributed.Block{Momentum: float32(blockMomentum(b)), Rate: float32(b.LearningRate), Nesterov: b.Nesterov}
