@@ -127,14 +127,15 @@ func (v *view) Access(x *ptx.Access) error {
 	if even && x.Kind != ptx.Atomic {
 		return v.touch(a, first, next, x, lane, block)
 	}
-	last := -1
+	by := stamp(block)<<epochBits | b.epoch
 	for m := x.Served; m != 0; m &= m - 1 {
 		l := bits.TrailingZeros32(m)
 		at := int(x.Address[l] - a.base)
-		if at == last && x.Kind == ptx.Read {
-			continue
+		if x.Kind == ptx.Read && !v.parallel && x.Size <= 1<<a.shadow.shift {
+			if c := &a.shadow.cells[at>>a.shadow.shift]; c.r == v.op.id && c.rb == by {
+				continue // as read finds, only faster
+			}
 		}
-		last = at
 		if err := v.touch(a, at, at+x.Size, x, l, block); err != nil {
 			return err
 		}

@@ -77,6 +77,9 @@ func (v *view) read(a *allocation, from, to int, by stamp) *wrong {
 	var past, pastReader uint32 // known to come before
 	for i := range cells {
 		c := &cells[i]
+		if c.r == me && c.rb == by {
+			continue // the block has read what is there before
+		}
 		switch {
 		case c.w == me:
 			if c.wb>>epochBits != by>>epochBits && !v.behind(c.wb, by, a, from+i) {
@@ -91,9 +94,6 @@ func (v *view) read(a *allocation, from, to int, by stamp) *wrong {
 				return &wrong{cell: i, first: c.w, wrote: true}
 			}
 			past = c.w
-		}
-		if c.r == me && c.rb == by {
-			continue
 		}
 		switch {
 		case c.r == me || c.r >= v.firstSet:
