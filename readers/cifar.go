@@ -18,6 +18,7 @@ type cifar struct {
 	names  []string
 	usual  int      // records of a file
 	all    []string // the files of which each has as many
+	list   string   // the file with the names of the classes; "" where there is none
 }
 
 const cifarPixels = 3 * 32 * 32
@@ -34,15 +35,16 @@ func openCIFAR10(dir string, split Split) (*set, error) {
 	if err != nil {
 		return nil, err
 	}
+	list := "batches.meta.txt"
 	if names == nil {
-		names = cifar10Names
+		names, list = cifar10Names, ""
 	}
 	all := []string{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"}
 	files := all[:5]
 	if split == Test {
 		files = all[5:]
 	}
-	return cifar{labels: 1, names: names, usual: 10000, all: all}.open(dir, files, folder)
+	return cifar{labels: 1, names: names, usual: 10000, all: all, list: list}.open(dir, files, folder)
 }
 
 // openCIFAR100 reads the folder cifar-100-binary: train.bin or test.bin, whose records begin with a coarse and a fine
@@ -65,8 +67,9 @@ func openCIFAR100(dir, labels string, split Split) (*set, error) {
 	if f.names, err = cifarNames(dir, list, classes); err != nil {
 		return nil, err
 	}
+	f.list = list
 	if f.names == nil {
-		f.names = numbered(classes)
+		f.names, f.list = numbered(classes), ""
 	}
 	file := "train.bin"
 	if split == Test {
@@ -149,12 +152,16 @@ func (f cifar) open(dir string, files []string, folder string) (*set, error) {
 	if err := bad.err(); err != nil {
 		return nil, err
 	}
+	if f.list != "" {
+		s.made = append(s.made, filepath.Join(dir, f.list))
+	}
 	s.pixels = make([]byte, 0, total*cifarPixels)
 	s.labels = make([]int32, 0, total)
 	for _, name := range files {
 		if err := f.read(filepath.Join(dir, name), s, &bad); err != nil {
 			return nil, err
 		}
+		s.made = append(s.made, filepath.Join(dir, name))
 	}
 	return s, bad.err()
 }

@@ -52,7 +52,7 @@ func openCTF(cfg configs.Reader, split Split) (*set, error) {
 }
 
 func (f *ctf) parse(content []byte) (*set, error) {
-	f.set = &set{path: f.path, c: f.shape[0], h: f.shape[1], w: f.shape[2]}
+	f.set = &set{path: f.path, made: []string{f.path}, c: f.shape[0], h: f.shape[1], w: f.shape[2]}
 	f.size = f.set.c * f.set.h * f.set.w
 	content = bytes.TrimPrefix(content, []byte("\xef\xbb\xbf"))
 	var bad problems

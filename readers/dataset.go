@@ -56,6 +56,9 @@ type Dataset interface {
 	// Fingerprint is a hash of all samples and labels, of files' names and sizes where pictures stay on disk.
 	Fingerprint() [32]byte
 
+	// Files are the paths of all files that the set was made of, sorted; none where it is in the binary.
+	Files() []string
+
 	// Close gives back what the set holds.
 	Close() error
 }
@@ -82,6 +85,11 @@ func Open(cfg configs.Reader, split Split, options ...Option) (Dataset, error) {
 	}
 	if err := fits(cfg, t); err != nil {
 		return nil, err
+	}
+	for _, tr := range cfg.Transforms {
+		if tr.File != "" {
+			raw.made = append(raw.made, tr.File)
+		}
 	}
 	d := &dataset{
 		set: raw, t: t, split: split, kind: cfg.Type,

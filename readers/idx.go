@@ -32,15 +32,17 @@ func openIDX(cfg configs.Reader, split Split) (*set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &set{path: imagesPath, labels: labels}
+	s := &set{path: imagesPath, labels: labels, made: []string{imagesPath, labelsPath}}
 	s.setPixels(images)
 	classes := cfg.NumClasses
 	if classes == 0 { // one more than the greatest label of the training set
 		train := labels
 		if split == Test {
-			if train, err = trainLabels(cfg); err != nil {
+			var from string
+			if train, from, err = trainLabels(cfg); err != nil {
 				return nil, err
 			}
+			s.made = append(s.made, from)
 		}
 		for _, label := range train {
 			classes = max(classes, int(label)+1)
@@ -56,20 +58,20 @@ func openIDX(cfg configs.Reader, split Split) (*set, error) {
 	return s, bad.err()
 }
 
-func trainLabels(cfg configs.Reader) ([]int32, error) {
-	_, path, err := idxFiles(cfg, Train)
+func trainLabels(cfg configs.Reader) (labels []int32, path string, err error) {
+	_, path, err = idxFiles(cfg, Train)
 	if err != nil {
-		return nil, fmt.Errorf("%w (the number of classes is found there; or set reader.numClasses)", err)
+		return nil, "", fmt.Errorf("%w (the number of classes is found there; or set reader.numClasses)", err)
 	}
 	content, err := readFile(path)
 	if err != nil {
-		return nil, readable("reader.path", path, "a folder whose files can be read", err)
+		return nil, "", readable("reader.path", path, "a folder whose files can be read", err)
 	}
-	labels, err := parseIDX(content, idxLabels)
+	parsed, err := parseIDX(content, idxLabels)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, "", fmt.Errorf("%s: %w", path, err)
 	}
-	return labels.numbers(), nil
+	return parsed.numbers(), path, nil
 }
 
 // readPair reads a file of pictures and the file of their labels.

@@ -44,6 +44,10 @@ func openImages(cfg configs.Reader, split Split) (*set, error) {
 	if info.IsDir() {
 		err = s.readFolder(path, train)
 	} else {
+		s.made = append(s.made, path)
+		if path != train && cfg.NumClasses == 0 {
+			s.made = append(s.made, train)
+		}
 		err = s.readMap(path, train, cfg.NumClasses)
 	}
 	if err != nil {

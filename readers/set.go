@@ -24,6 +24,7 @@ type set struct {
 	values []float32 // [N][C][H][W], or nil
 	files  []file    // [N], or nil
 
+	made  []string // other files that were read: lists of classes, maps, files of labels
 	notes []string // what a user should know though nothing is wrong
 }
 
@@ -106,6 +107,15 @@ func (s *set) Fingerprint() [32]byte {
 		fmt.Fprintf(h, "%s\x00%d\x00", filepath.ToSlash(name), f.size)
 	}
 	return [32]byte(h.Sum(nil))
+}
+
+func (s *set) Files() []string {
+	all := slices.Clone(s.made)
+	for _, f := range s.files {
+		all = append(all, f.path)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // problems gathers what does not fit in a data set, up to a number that a person reads.
