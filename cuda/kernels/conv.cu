@@ -24,10 +24,11 @@ constexpr int sliceChunks = 4, rowBytes = sliceChunks * chunkBytes;
 
 INLINE int in_row(int row, int chunk) { return row * rowBytes + ((chunk ^ (row >> 1 & 3)) * chunkBytes); }
 
-// The shape of a block's tile: WARPS warps of WM x WN outputs. With FFMA each thread of a warp has TM x TN of them.
-template <int BM_, int BN_, int WM_, int WN_, int TM_, int TN_> struct Tile {
-	static constexpr int BM = BM_, BN = BN_, WM = WM_, WN = WN_, TM = TM_, TN = TN_;
-	static constexpr int warpsN = BN / WN, threads = BM / WM * warpsN * 32;
+// The shape of a block's tile: warps of WM x WN outputs, SPLIT of which share each by taking turns at the chunks of a slice, so that
+// small convolutions have warps enough. With FFMA each thread of a warp has TM x TN outputs.
+template <int BM_, int BN_, int WM_, int WN_, int TM_, int TN_, int SPLIT_> struct Tile {
+	static constexpr int BM = BM_, BN = BN_, WM = WM_, WN = WN_, TM = TM_, TN = TN_, SPLIT = SPLIT_;
+	static constexpr int warpsN = BN / WN, warps = BM / WM * warpsN, threads = warps * SPLIT * 32;
 	static constexpr int lanesN = WN / TN, lanesM = WM / TM; // FFMA: how a warp's lanes lie over its tile
 	static_assert(lanesN * lanesM == 32, "a warp has 32 lanes");
 };
@@ -42,10 +43,9 @@ template <int MATH, class T> INLINE int column(int row) {
 template <int MATH, bool BACK, class T> INLINE void convolve(const Conv &p) {
 	constexpr bool half = MATH == BF16 && BACK; // convolutions leave float32 in any precision
 	constexpr int valueBytes = half ? 2 : 4;
-	constexpr int stageBytes = (T::BM + T::BN) * rowBytes;
-	constexpr int rowStep = T::threads / sliceChunks, rowsA = T::BM / rowStep, rowsB = (T::BN + rowStep - 1) / rowStep;
-	static_assert(T::BM % rowStep == 0, "each thread copies as many rows");
-	__shared__ __attribute__((aligned(128))) char memory[stages * stageBytes];
+	constexpr int stageBytes = (T::BM + T::BN) * rowBytes, sumBytes = T::SPLIT / 2 * T::BM * T::BN * 4;
+	constexpr int rowStep = T::threads / sliceChunks, rowsA = (T::BM + rowStep - 1) / rowStep, rowsB = (T::BN + rowStep - 1) / rowStep;
+	__shared__ __attribute__((aligned(128))) char memory[max_of(stages * stageBytes, sumBytes)];
 
 	// What of the destination this block's phase has, and which taps: source = at * step + offset + dir * tap.
 	int phaseY = 0, phaseX = 0, tapY = 0, tapX = 0, tapsY = p.kernel, tapsX = p.kernel;
@@ -94,10 +94,11 @@ template <int MATH, bool BACK, class T> INLINE void convolve(const Conv &p) {
 		const int source = (y * p.sourceW + x) * chunks + c;
 		const int weight = ((tapY + ky * tapStep) * p.kernel + tapX + kx * tapStep) * chunks + c;
 #pragma unroll
-		for (int i = 0; i < rowsA; i++) {
-			bool ok = there && (u32)(atY[i] + y) < (u32)p.sourceH && (u32)(atX[i] + x) < (u32)p.sourceW;
-			copy_chunk(to + stage * stageBytes + i * rowStep * rowBytes, p.source + (ok ? (i64)(atA[i] + source) * chunkBytes : 0), ok);
-		}
+		for (int i = 0; i < rowsA; i++)
+			if (T::BM % rowStep == 0 || row + i * rowStep < T::BM) {
+				bool ok = there && (u32)(atY[i] + y) < (u32)p.sourceH && (u32)(atX[i] + x) < (u32)p.sourceW;
+				copy_chunk(to + stage * stageBytes + i * rowStep * rowBytes, p.source + (ok ? (i64)(atA[i] + source) * chunkBytes : 0), ok);
+			}
 #pragma unroll
 		for (int i = 0; i < rowsB; i++)
 			if (T::BN % rowStep == 0 || row + i * rowStep < T::BN) {
@@ -112,10 +113,13 @@ template <int MATH, bool BACK, class T> INLINE void convolve(const Conv &p) {
 		}
 	};
 
-	const int warp = t / 32, l = t % 32, warpM = warp / T::warpsN * T::WM, warpN = warp % T::warpsN * T::WN;
+	const int warp = t / 32 % T::warps, part = t / 32 / T::warps, l = t % 32;
+	const int warpM = warp / T::warpsN * T::WM, warpN = warp % T::warpsN * T::WN;
+	constexpr int share = sliceChunks / T::SPLIT;
 	constexpr int tilesM = T::WM / 16, tilesN = T::WN / 8;
 	const int lx = l % T::lanesN, ly = l / T::lanesN;
-	float acc[MATH == FFMA ? T::TM : tilesM * tilesN][MATH == FFMA ? T::TN : 4] = {};
+	constexpr int outer = MATH == FFMA ? T::TM : tilesM * tilesN, inner = MATH == FFMA ? T::TN : 4;
+	float acc[outer][inner] = {};
 
 	const int slices = (tapsY * tapsX * chunks + sliceChunks - 1) / sliceChunks;
 	for (int i = 0; i < stages - 1; i++)
@@ -129,8 +133,8 @@ template <int MATH, bool BACK, class T> INLINE void convolve(const Conv &p) {
 		else commit_copies();
 		const char *a = memory + stage * stageBytes, *b = a + T::BM * rowBytes;
 		if constexpr (MATH == FFMA) {
-#pragma unroll
-			for (int q = 0; q < sliceChunks; q++) {
+#pragma unroll 1 // registers for three blocks of 128 threads a multiprocessor hide more than loads ahead
+			for (int q = part * share; q < (part + 1) * share; q++) {
 				float4 w[T::TN];
 #pragma unroll
 				for (int j = 0; j < T::TN; j++) w[j] = *(const float4 *)(b + in_row(warpN + lx + j * T::lanesN, q));
@@ -146,7 +150,7 @@ template <int MATH, bool BACK, class T> INLINE void convolve(const Conv &p) {
 		} else {
 			const u32 sa = base + stage * stageBytes, sb = sa + T::BM * rowBytes;
 #pragma unroll
-			for (int q = 0; q < sliceChunks; q += 2) {
+			for (int q = part * share; q < (part + 1) * share; q += 2) {
 				words4 w[tilesN / 2]; // each the two halves, by depth, of two 8-wide tiles
 #pragma unroll
 				for (int j = 0; j < tilesN / 2; j++) w[j] = load_matrices(sb + in_row(warpN + j * 16 + l % 8 + l / 16 * 8, q + l / 8 % 2));
@@ -162,6 +166,8 @@ template <int MATH, bool BACK, class T> INLINE void convolve(const Conv &p) {
 		}
 		stage = stage == stages - 1 ? 0 : stage + 1;
 	}
+
+	if (!sum_parts<T::SPLIT, T::warps>((float *)memory, acc, warp, part)) return;
 
 	// Each thread holds VALUES neighbouring channels of some rows.
 	constexpr int VALUES = MATH == FFMA ? T::TN : T::WN / 4, ROWS = MATH == FFMA ? T::TM : T::WM / 8;
@@ -189,23 +195,27 @@ template <int MATH, bool BACK, class T> INLINE void convolve(const Conv &p) {
 }
 
 // One kernel for each math, direction and tile; the tiles differ by math.
+// The second bound: with float32 sums of 8 x 8 a thread, 168 registers; else 128.
 #define CONV(name, math, back, ...) \
-	KERNEL((Tile<__VA_ARGS__>::threads)) name(Conv p) { convolve<math, back, Tile<__VA_ARGS__>>(p); }
+	extern "C" __global__ __launch_bounds__(Tile<__VA_ARGS__>::threads, (math == FFMA && Tile<__VA_ARGS__>::TN == 8 ? 384 : 512) / Tile<__VA_ARGS__>::threads) \
+	void name(Conv p) { convolve<math, back, Tile<__VA_ARGS__>>(p); }
 #define BOTH(suffix, math, ...) \
 	CONV(conv_forward_##suffix, math, false, __VA_ARGS__) \
 	CONV(conv_backward_data_##suffix, math, true, __VA_ARGS__)
 
-//                     BM   BN  WM  WN TM TN
-BOTH(f32_128x16, FFMA, 128, 16, 64, 16, 8, 4)
-BOTH(f32_128x32, FFMA, 128, 32, 32, 32, 8, 4)
-BOTH(f32_64x64, FFMA, 64, 64, 32, 32, 8, 4)
-BOTH(f32_128x64, FFMA, 128, 64, 32, 64, 8, 8)
-BOTH(f32_128x128, FFMA, 128, 128, 32, 64, 8, 8)
+//                          BM   BN  WM  WN TM TN SPLIT
+BOTH(f32_128x16,     FFMA, 128,  16, 64, 16, 8, 4, 2)
+BOTH(f32_128x32,     FFMA, 128,  32, 64, 32, 8, 8, 2)
+BOTH(f32_32x32,      FFMA,  32,  32, 32, 16, 4, 4, 4)
+BOTH(f32_64x64,      FFMA,  64,  64, 32, 64, 8, 8, 4)
+BOTH(f32_128x64,     FFMA, 128,  64, 32, 64, 8, 8, 1)
+BOTH(f32_128x128,    FFMA, 128, 128, 32, 64, 8, 8, 1)
 #define TENSOR(suffix, math) \
-	BOTH(suffix##_128x16, math, 128, 16, 32, 16, 4, 4) \
-	BOTH(suffix##_128x32, math, 128, 32, 32, 32, 8, 4) \
-	BOTH(suffix##_64x64, math, 64, 64, 32, 32, 8, 4) \
-	BOTH(suffix##_128x64, math, 128, 64, 64, 32, 8, 8) \
-	BOTH(suffix##_128x128, math, 128, 128, 64, 32, 8, 8)
+	BOTH(suffix##_128x16,  math, 128,  16, 32, 16, 4, 4, 1) \
+	BOTH(suffix##_128x32,  math, 128,  32, 32, 32, 8, 4, 1) \
+	BOTH(suffix##_32x32,   math,  32,  32, 16, 16, 4, 2, 1) \
+	BOTH(suffix##_64x64,   math,  64,  64, 32, 32, 8, 4, 1) \
+	BOTH(suffix##_128x64,  math, 128,  64, 64, 32, 8, 8, 1) \
+	BOTH(suffix##_128x128, math, 128, 128, 64, 32, 8, 8, 1)
 TENSOR(tf32, TF32)
 TENSOR(bf16, BF16)

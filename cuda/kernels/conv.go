@@ -120,21 +120,26 @@ type tile struct {
 func (t tile) String() string { return fmt.Sprintf("%dx%d", t.pixels, t.channels) }
 
 func tiles(m Math) []tile {
-	all := []tile{{128, 16, 128, 0.5}, {128, 32, 128, 0.7}, {64, 64, 128, 0.75}, {128, 64, 128, 0.9}, {128, 128, 256, 1}}
 	if m.packed() == FFMA {
-		all[0].threads = 64
+		return []tile{{128, 16, 128, 0.65}, {128, 32, 128, 0.95}, {32, 32, 256, 0.5}, {64, 64, 256, 0.95}, {128, 64, 128, 1}, {128, 128, 256, 1}}
 	}
-	return all
+	return []tile{{128, 16, 128, 0.4}, {128, 32, 128, 0.6}, {32, 32, 128, 0.3}, {64, 64, 128, 0.6}, {128, 64, 128, 0.8}, {128, 128, 256, 1}}
 }
 
-// chooseTile takes the tile with which the multiprocessors are done first, by rounds of blocks times the time of a block. Whatever
-// it takes, each sum has one order.
-func (s *Set) chooseTile(m Math, pixels, channels, phases int) tile {
+// What chooseTile takes for a card, whatever the card, since the order of sums goes with the tile: so many multiprocessors, each of
+// which wants so many threads to be busy.
+const (
+	multiprocessors = 128
+	busyThreads     = 256
+)
+
+// chooseTile takes the tile with which the multiprocessors are done first, by rounds of blocks times the time of a block.
+func chooseTile(m Math, pixels, channels, phases int) tile {
 	best, least := tile{}, 0.0
 	for _, t := range tiles(m) {
-		blocks := ceil(pixels, t.pixels) * ceil(channels, t.channels) * phases
-		cost := float64(ceil(blocks, max(1, s.info.Multiprocessors))) * float64(t.pixels*t.channels) / t.speed
-		if best.threads == 0 || cost < least {
+		rounds := ceil(ceil(pixels, t.pixels)*ceil(channels, t.channels)*phases, multiprocessors)
+		busy := min(1, float64(rounds*t.threads)/busyThreads)
+		if cost := float64(rounds*t.pixels*t.channels) / (t.speed * busy); best.threads == 0 || cost < least {
 			best, least = t, cost
 		}
 	}
@@ -143,7 +148,7 @@ func (s *Set) chooseTile(m Math, pixels, channels, phases int) tile {
 
 // ConvForward computes y, float32, from x and packed weights.
 func (s *Set) ConvForward(c ConvShape, m Math, x, packed, y driver.Pointer) driver.Launch {
-	t := s.chooseTile(m, c.N*c.OH()*c.OW(), Padded(c.K), 1)
+	t := chooseTile(m, c.N*c.OH()*c.OW(), Padded(c.K), 1)
 	return s.convForward(t, c, m, x, packed, y)
 }
 
@@ -156,7 +161,7 @@ func (s *Set) convForward(t tile, c ConvShape, m Math, x, packed, y driver.Point
 // ConvBackwardData computes all of dx from dy and packed weights. Where the stride is over 1, the pixels of dx fall into stride^2
 // phases that see different taps.
 func (s *Set) ConvBackwardData(c ConvShape, m Math, dy, packed, dx driver.Pointer) driver.Launch {
-	t := s.chooseTile(m, c.N*ceil(c.H, c.Stride)*ceil(c.W, c.Stride), Padded(c.C), c.Stride*c.Stride)
+	t := chooseTile(m, c.N*ceil(c.H, c.Stride)*ceil(c.W, c.Stride), Padded(c.C), c.Stride*c.Stride)
 	return s.convBackwardData(t, c, m, dy, packed, dx)
 }
 
@@ -171,41 +176,51 @@ func (s *Set) convBackwardData(t tile, c ConvShape, m Math, dy, packed, dx drive
 // How ConvBackwardWeights splits its sum over the pixels: into as many blocks as keep a large card busy, and no more, for each
 // leaves a partial sum of the whole tile.
 const (
-	weightColumns = 64  // of a tile
-	weightBlocks  = 512 // in all
-	weightPixels  = 128 // of a split at least
+	weightBlocks = 512 // in all
+	weightPixels = 128 // of a split at least
 )
 
-// weightSplits is a tile's output channels, the splits and the pixels of a split. They depend on the shape alone, and so does the
-// order of the sums.
-func (c ConvShape) weightSplits() (rows, splits, pixels int) {
-	rows = 64
-	for rows > 16 && rows/2 >= c.K {
-		rows /= 2
+// weightsPlan is how ConvBackwardWeights runs. It depends on the shape alone, and so does the order of the sums.
+type weightsPlan struct {
+	rows, columns   int // of a tile: output channels; taps by padded input channels
+	threads         int
+	splits, pixels  int // of the sum; of one split
+	gridX, gridRows int
+}
+
+func (c ConvShape) weightsPlan() weightsPlan {
+	p := weightsPlan{rows: 16, columns: 64, threads: 128}
+	all, columns := c.N*c.OH()*c.OW(), c.Kernel*c.Kernel*Padded(c.C)
+	for p.rows < 64 && p.rows < c.K {
+		p.rows *= 2
 	}
-	all := c.N * c.OH() * c.OW()
-	tiles := ceil(c.K, rows) * ceil(c.Kernel*c.Kernel*Padded(c.C), weightColumns)
-	splits = max(1, min(weightBlocks/tiles, all/weightPixels))
-	pixels = (ceil(all, splits) + 63) / 64 * 64
-	return rows, ceil(all, pixels), pixels
+	if c.K >= 128 && columns >= 128 {
+		p.rows, p.columns, p.threads = 128, 128, 256
+	}
+	p.gridX, p.gridRows = ceil(columns, p.columns), ceil(c.K, p.rows)
+	splits := max(1, min(weightBlocks*128/p.threads/(p.gridX*p.gridRows), all/weightPixels))
+	p.pixels = ceil(ceil(all, splits), 64) * 64
+	p.splits = ceil(all, p.pixels)
+	return p
 }
 
 // ScratchBytes is the memory for partial sums that ConvBackwardWeights needs, whatever is in it.
 func (c ConvShape) ScratchBytes(Math) int {
-	_, splits, _ := c.weightSplits()
-	return splits * c.K * c.Kernel * c.Kernel * Padded(c.C) * 4
+	return c.weightsPlan().splits * c.K * c.Kernel * c.Kernel * Padded(c.C) * 4
 }
 
 // ConvBackwardWeights computes dw [K][C][kernel][kernel], float32, in the gradient arena, from x and dy: partial sums, and then
 // their sum.
 func (s *Set) ConvBackwardWeights(c ConvShape, m Math, x, dy, dw, scratch driver.Pointer) []driver.Launch {
-	rows, splits, pixels := c.weightSplits()
+	return s.convBackwardWeights(c.weightsPlan(), c, m, x, dy, dw, scratch)
+}
+
+func (s *Set) convBackwardWeights(p weightsPlan, c ConvShape, m Math, x, dy, dw, scratch driver.Pointer) []driver.Launch {
 	taps := c.Kernel * c.Kernel
-	grid := driver.Dim{X: ceil(taps*Padded(c.C), weightColumns), Y: ceil(c.K, rows), Z: splits}
 	return []driver.Launch{
-		s.launch(fmt.Sprintf("conv_backward_weights_%s_%dx%d", m, rows, weightColumns), grid, 128, x, dy, scratch, c.N,
-			c.H, c.W, chunks(c.C, m.bytes()), c.OH(), c.OW(), chunks(c.K, m.dyBytes()), c.K, c.Kernel, c.Stride, c.Pad, pixels),
+		s.launch(fmt.Sprintf("conv_backward_weights_%s_%dx%d", m, p.rows, p.columns), driver.Dim{X: p.gridX, Y: p.gridRows, Z: p.splits}, p.threads,
+			x, dy, scratch, c.N, c.H, c.W, chunks(c.C, m.bytes()), c.OH(), c.OW(), chunks(c.K, m.dyBytes()), c.K, c.Kernel, c.Stride, c.Pad, p.pixels),
 		s.launch("conv_weights_sum", driver.Dim{X: ceil(c.K*taps*Padded(c.C), 32), Y: 1, Z: 1}, threads,
-			scratch, dw, c.K, c.C, Padded(c.C), taps, splits),
+			scratch, dw, c.K, c.C, Padded(c.C), taps, p.splits),
 	}
 }

@@ -22,7 +22,7 @@ struct ConvWeights {
 // each. With FFMA each thread of a warp has 4 TM x 4 TN of them.
 template <int BM_, int BN_, int WM_, int WN_, int SPLIT_, int TM_> struct WeightsTile {
 	static constexpr int BM = BM_, BN = BN_, WM = WM_, WN = WN_, SPLIT = SPLIT_, TM = TM_;
-	static constexpr int warpsN = BN / WN, warpsMN = BM / WM * warpsN, threads = warpsMN * SPLIT * 32;
+	static constexpr int warpsN = BN / WN, warps = BM / WM * warpsN, threads = warps * SPLIT * 32;
 	static constexpr int lanesM = WM / (4 * TM), lanesN = 32 / lanesM, TN = WN / (4 * lanesN);
 };
 
@@ -36,14 +36,12 @@ template <int BYTES, int CHUNKS> INLINE int at(int row, int chunk) {
 // HALF says that dy is bfloat16 with float32 math.
 template <int MATH, bool HALF, class T> INLINE void weights(const ConvWeights &p) {
 	constexpr int bytes = MATH == BF16 ? 2 : 4, bytesA = MATH == BF16 || HALF ? 2 : 4;
-	constexpr int deep = (MATH == BF16 ? 16 : 8) * T::SPLIT < 16 ? 16 : (MATH == BF16 ? 16 : 8) * T::SPLIT; // pixels of a stage
-	constexpr int pixels = MATH == BF16 && deep < 32 ? 32 : deep, share = pixels / T::SPLIT;
+	constexpr int pixels = max_of(2, T::SPLIT) * (MATH == BF16 ? 16 : 8), share = pixels / T::SPLIT; // of a stage; of a warp
 	constexpr int chunksA = T::BM * bytesA / chunkBytes, chunksB = T::BN * bytes / chunkBytes;
 	constexpr int bytesOfA = pixels * chunksA * chunkBytes, stageBytes = bytesOfA + pixels * chunksB * chunkBytes;
 	constexpr int stepA = T::threads / chunksA, stepB = T::threads / chunksB, copiesA = (pixels + stepA - 1) / stepA, copiesB = pixels / stepB;
 	static_assert(pixels % stepB == 0, "each thread copies as many rows of x");
-	constexpr int sharing = (T::SPLIT - 1) * T::BM * T::BN * 4;
-	__shared__ __attribute__((aligned(128))) char memory[stages * stageBytes > sharing ? stages * stageBytes : sharing];
+	__shared__ __attribute__((aligned(128))) char memory[max_of(stages * stageBytes, T::SPLIT / 2 * T::BM * T::BN * 4)];
 
 	const int t = THREAD, n0 = BLOCK * T::BN, m0 = BLOCK_Y * T::BM;
 	const int all = p.samples * p.dyHeight * p.dyWidth, first = BLOCK_Z * p.split;
@@ -81,8 +79,8 @@ template <int MATH, bool HALF, class T> INLINE void weights(const ConvWeights &p
 		commit_copies();
 	};
 
-	const int warp = t / 32, l = t % 32, mn = warp % T::warpsMN, part = warp / T::warpsMN;
-	const int warpM = mn / T::warpsN * T::WM, warpN = mn % T::warpsN * T::WN;
+	const int warp = t / 32 % T::warps, part = t / 32 / T::warps, l = t % 32;
+	const int warpM = warp / T::warpsN * T::WM, warpN = warp % T::warpsN * T::WN;
 	constexpr int tilesM = T::WM / 16, tilesN = T::WN / 8;
 	const int lx = l % T::lanesN, ly = l / T::lanesN;
 	constexpr int ROWS = MATH == FFMA ? 4 * T::TM : tilesM * tilesN, COLUMNS = MATH == FFMA ? 4 * T::TN : 4;
@@ -159,24 +157,7 @@ template <int MATH, bool HALF, class T> INLINE void weights(const ConvWeights &p
 		stage = stage == stages - 1 ? 0 : stage + 1;
 	}
 
-	// The warps of one tile add up, in order.
-	if constexpr (T::SPLIT > 1) {
-		await_all_copies();
-		SYNC();
-		float *sum = (float *)memory + (mn * ROWS * COLUMNS) * 32 + l;
-		if (part > 0)
-#pragma unroll
-			for (int i = 0; i < ROWS; i++)
-#pragma unroll
-				for (int j = 0; j < COLUMNS; j++) sum[((part - 1) * T::warpsMN * ROWS * COLUMNS + i * COLUMNS + j) * 32] = acc[i][j];
-		SYNC();
-		if (part > 0) return;
-		for (int q = 0; q < T::SPLIT - 1; q++)
-#pragma unroll
-			for (int i = 0; i < ROWS; i++)
-#pragma unroll
-				for (int j = 0; j < COLUMNS; j++) acc[i][j] += sum[(q * T::warpsMN * ROWS * COLUMNS + i * COLUMNS + j) * 32];
-	}
+	if (!sum_parts<T::SPLIT, T::warps>((float *)memory, acc, warp, part)) return;
 
 	const int width = columns * values;
 	float *to = p.partial + (i64)BLOCK_Z * p.k * width;
@@ -200,7 +181,8 @@ template <int MATH, bool HALF, class T> INLINE void weights(const ConvWeights &p
 #define TILES(suffix, math, half) \
 	WEIGHTS(conv_backward_weights_##suffix##_16x64, math, half, 16, 64, 16, 64, 4, 2) \
 	WEIGHTS(conv_backward_weights_##suffix##_32x64, math, half, 32, 64, 32, 64, 4, 2) \
-	WEIGHTS(conv_backward_weights_##suffix##_64x64, math, half, 64, 64, 32, 64, 2, 2)
+	WEIGHTS(conv_backward_weights_##suffix##_64x64, math, half, 64, 64, 32, 64, 2, 2) \
+	WEIGHTS(conv_backward_weights_##suffix##_128x128, math, half, 128, 128, 64, 32, 1, 2)
 
 //    BM  BN  WM  WN  SPLIT TM
 TILES(f32, FFMA, false)

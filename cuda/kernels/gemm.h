@@ -72,3 +72,27 @@ template <bool HALF, int VALUES> INLINE void store_row(char *to, const float *v)
 			else store4((float *)to + i, f);
 		}
 }
+
+constexpr int max_of(int a, int b) { return a > b ? a : b; }
+
+// Adds what SPLIT parts of a block computed of the same outputs: WARPS warps a part, each thread with R x C sums, in memory of
+// SPLIT / 2 tiles. It says whether this thread is of part 0, which has the sums then. All threads of the block call it.
+template <int SPLIT, int WARPS, int R, int C> INLINE bool sum_parts(float *memory, float (&acc)[R][C], int warp, int part) {
+	if constexpr (SPLIT > 1) {
+		await_all_copies();
+		SYNC();
+#pragma unroll
+		for (int half = SPLIT / 2; half; half /= 2) {
+			float *at = memory + (part % half * WARPS + warp) * R * C * 32 + LANE;
+			if (half <= part && part < 2 * half)
+#pragma unroll
+				for (int i = 0; i < R * C; i++) at[i * 32] = acc[i / C][i % C];
+			SYNC();
+			if (part < half)
+#pragma unroll
+				for (int i = 0; i < R * C; i++) acc[i / C][i % C] += at[i * 32];
+			if (half > 1) SYNC();
+		}
+	}
+	return part == 0;
+}
