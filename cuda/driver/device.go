@@ -49,8 +49,8 @@ func (l *library) Open(ordinal int) (Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Major < minMajor {
-		return nil, tooOld(ordinal, info)
+	if err := info.Supported(); err != nil {
+		return nil, err
 	}
 	d := &device{library: l, ordinal: ordinal, handle: handle, info: info,
 		calls: make(chan func()), done: make(chan struct{}), left: map[resource]bool{}}

@@ -129,7 +129,7 @@ func TestADriverAndItsDevicesAreDescribed(t *testing.T) {
 	t.Setenv("FAKE_CUDA_MAJOR", "7")
 	_, err := d.Open(0)
 	var u *Unavailable
-	if !errors.As(err, &u) || u.Reason != OldDevice || u.Text != "Fake A (device 0) has compute capability 7.0, and the kernels need 8.0, which NVIDIA's cards have since Ampere" {
+	if !errors.As(err, &u) || u.Reason != OldDevice || u.Text != "Fake A has compute capability 7.0, and the kernels need 8.0, which NVIDIA's cards have since Ampere" {
 		t.Errorf("%v", err)
 	}
 }

@@ -85,9 +85,12 @@ func unstarted(e *Error) *Unavailable {
 	return u
 }
 
-// tooOld says that the kernels do not run on a device.
-func tooOld(device int, info Info) *Unavailable {
+// Supported tells whether the kernels run on the device. The error is *Unavailable.
+func (i Info) Supported() error {
+	if i.Major >= minMajor {
+		return nil
+	}
 	return &Unavailable{OldDevice,
-		fmt.Sprintf("%s (device %d) has compute capability %d.%d, and the kernels need %s", info.Name, device, info.Major, info.Minor, minMajorText),
+		fmt.Sprintf("%s has compute capability %d.%d, and the kernels need %s", i.Name, i.Major, i.Minor, minMajorText),
 		"let CUDA_VISIBLE_DEVICES name newer ones"}
 }

@@ -5,12 +5,14 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
 	"strings"
 
 	"gotrain/cpu"
+	"gotrain/cuda/driver"
 	"gotrain/distributed/group"
 	"gotrain/internal/cores"
 )
@@ -24,25 +26,25 @@ type Finding struct {
 
 // The names under which libraries are loaded that a machine may lack, the newest first.
 var (
-	mpiNames    = []string{"libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi.so"}
-	driverNames = []string{"libcuda.so.1"}
-	cudnnNames  = []string{"libcudnn.so.9", "libcudnn.so.8"}
-	ncclNames   = []string{"libnccl.so.2"}
+	mpiNames   = []string{"libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi.so"}
+	cudnnNames = []string{"libcudnn.so.9", "libcudnn.so.8"}
+	ncclNames  = []string{"libnccl.so.2"}
 )
 
 // Examine looks at this machine; getenv reads the environment.
 func Examine(getenv func(string) string) []Finding {
 	info := cpu.Describe()
-	return []Finding{
+	findings := []Finding{
 		{What: "oneDNN", State: fmt.Sprintf("%s, instruction set %s", info.OneDNN, info.ISA)},
 		{What: "own kernels", State: info.Kernels},
 		threads(cores.Online(), cores.Usable()),
 		openMP(getenv),
 		mpi(group.Version(), exec.LookPath),
-		driver(),
-		library("cuDNN", cudnnNames, cudnnVersion, "", "for convolutions on GPUs: install libcudnn9 from NVIDIA's repository"),
-		library("NCCL", ncclNames, ncclVersion, "", "for exchange between GPUs: install libnccl2 from NVIDIA's repository"),
 	}
+	return append(append(findings, gpus()...),
+		library("cuDNN", cudnnNames, cudnnVersion, "for convolutions on GPUs: install libcudnn9 from NVIDIA's repository"),
+		library("NCCL", ncclNames, ncclVersion, "for exchange between GPUs: install libnccl2 from NVIDIA's repository"),
+	)
 }
 
 // threads compares the host's cores with those that threads: auto counts.
@@ -81,7 +83,7 @@ const (
 func mpi(built string, lookPath func(string) (string, error)) Finding {
 	f := Finding{What: "MPI", State: "in this binary: " + built}
 	if built == "" {
-		f = library("MPI", mpiNames, mpiVersion, "", installMPI)
+		f = library("MPI", mpiNames, mpiVersion, installMPI)
 		f.State = "not in this binary; here: " + f.State
 		if f.Advice == "" {
 			f.Advice = buildMPI
@@ -100,12 +102,40 @@ func mpi(built string, lookPath func(string) (string, error)) Finding {
 	return f
 }
 
-func driver() Finding {
-	return library("CUDA driver", driverNames, driverVersion, devices(), "for NVIDIA GPUs: install NVIDIA's driver (Debian: nvidia-driver, Ubuntu: ubuntu-drivers install)")
+// gpus asks NVIDIA's driver for its version and its devices, by the calls that training makes.
+func gpus() []Finding {
+	d, err := driver.Open()
+	if err != nil {
+		return []Finding{lacking("CUDA driver", err)}
+	}
+	found := []Finding{{What: "CUDA driver", State: fmt.Sprintf("for CUDA %s, devices: %d", strings.TrimPrefix(d.String(), "CUDA driver "), d.Devices())}}
+	for i := range d.Devices() {
+		what := fmt.Sprintf("GPU %d", i)
+		info, err := d.Info(i)
+		if err == nil {
+			err = info.Supported()
+		}
+		if err != nil {
+			found = append(found, lacking(what, err))
+			continue
+		}
+		found = append(found, Finding{What: what, State: fmt.Sprintf("%s, compute capability %d.%d, %d multiprocessors, %.1f GiB",
+			info.Name, info.Major, info.Minor, info.Multiprocessors, float64(info.Memory)/(1<<30))})
+	}
+	return found
+}
+
+// lacking tells why a GPU cannot be used, on one line, and what to do about it.
+func lacking(what string, err error) Finding {
+	var u *driver.Unavailable
+	if errors.As(err, &u) {
+		return Finding{what, u.Text, "for NVIDIA GPUs: " + u.Remedy}
+	}
+	return Finding{what, "does not work: " + err.Error(), "see what nvidia-smi says"}
 }
 
 // library describes a library that may be missing.
-func library(what string, names []string, version func(handle) string, more, advice string) Finding {
+func library(what string, names []string, version func(handle) string, advice string) Finding {
 	h, name, err := open(names)
 	switch {
 	case err != nil:
@@ -113,11 +143,7 @@ func library(what string, names []string, version func(handle) string, more, adv
 	case h.p == nil:
 		return Finding{what, "not found (" + strings.Join(names, ", ") + ")", advice}
 	}
-	state := strings.TrimSpace(name + " " + version(h))
-	if more != "" {
-		state += ", " + more
-	}
-	return Finding{What: what, State: state}
+	return Finding{What: what, State: strings.TrimSpace(name + " " + version(h))}
 }
 
 // Write prints findings in two columns, advice below.

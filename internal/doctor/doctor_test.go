@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,7 +30,6 @@ func TestVersionsAreReadFromTheLibraries(t *testing.T) {
 	}{
 		{"mpi", `int MPI_Get_library_version(char *s, int *n) { const char *v = "Open MPI v4.1.4, package: x\nmore"; for (*n = 0; v[*n]; (*n)++) s[*n] = v[*n]; return 0; }`,
 			"Open MPI v4.1.4", mpiVersion},
-		{"driver", `int cuDriverGetVersion(int *v) { *v = 12080; return 0; }`, "for CUDA 12.8", driverVersion},
 		{"cudnn 9", `unsigned long cudnnGetVersion(void) { return 91002; }`, "9.10.2", cudnnVersion},
 		{"cudnn 8", `unsigned long cudnnGetVersion(void) { return 8907; }`, "8.9.7", cudnnVersion},
 		{"nccl", `int ncclGetVersion(int *v) { *v = 22107; return 0; }`, "2.21.7", ncclVersion},
@@ -39,7 +39,7 @@ func TestVersionsAreReadFromTheLibraries(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := compile(t, c.text)
-			f := library("it", []string{"libnowhere.so.1", path}, c.version, "", "get it")
+			f := library("it", []string{"libnowhere.so.1", path}, c.version, "get it")
 			if want := strings.TrimSpace(path + " " + c.want); f.State != want || f.Advice != "" {
 				t.Errorf("%+v, want state %q and no advice", f, want)
 			}
@@ -49,7 +49,7 @@ func TestVersionsAreReadFromTheLibraries(t *testing.T) {
 
 func TestALibraryThatIsNotThereOrDoesNotLoad(t *testing.T) {
 	none := func(handle) string { return "" }
-	f := library("it", []string{"libnowhere.so.2", "libnowhere.so.1"}, none, "", "get it")
+	f := library("it", []string{"libnowhere.so.2", "libnowhere.so.1"}, none, "get it")
 	if want := (Finding{"it", "not found (libnowhere.so.2, libnowhere.so.1)", "get it"}); f != want {
 		t.Errorf("%+v, want %+v", f, want)
 	}
@@ -57,16 +57,50 @@ func TestALibraryThatIsNotThereOrDoesNotLoad(t *testing.T) {
 	if err := os.WriteFile(broken, []byte("no library"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	f = library("it", []string{broken}, none, "", "get it")
+	f = library("it", []string{broken}, none, "get it")
 	if want := (Finding{"it", "found, but does not load: " + broken + ": file too short", "get it"}); f != want {
 		t.Errorf("%+v, want %+v", f, want)
 	}
 	needed := compile(t, `int f(void) { return 1; }`)
 	lame := compile(t, `int f(void); int g(void) { return f(); }`, needed)
 	os.Remove(needed)
-	f = library("it", []string{lame}, none, "", "get it")
+	f = library("it", []string{lame}, none, "get it")
 	if !strings.HasPrefix(f.State, "found, but does not load: "+needed+": cannot open shared object file") {
 		t.Errorf("%+v does not name what is missing", f)
+	}
+}
+
+func TestGPUsAreListedOrWhatIsWrong(t *testing.T) {
+	fake := filepath.Join(t.TempDir(), "libcuda.so.1")
+	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", fake, "../../cuda/driver/testdata/fake.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Setenv("GOTRAIN_LIBCUDA", fake)
+	const tooOld = " has compute capability 7.0, and the kernels need 8.0, which NVIDIA's cards have since Ampere"
+	const newer = "for NVIDIA GPUs: let CUDA_VISIBLE_DEVICES name newer ones"
+	for _, c := range []struct {
+		env  string
+		want []Finding
+	}{
+		{"FAKE_CUDA_VERSION=13000", []Finding{
+			{What: "CUDA driver", State: "for CUDA 13.0, devices: 2"},
+			{What: "GPU 0", State: "Fake A, compute capability 9.0, 132 multiprocessors, 80.0 GiB"},
+			{What: "GPU 1", State: "Fake B, compute capability 9.0, 132 multiprocessors, 80.0 GiB"},
+		}},
+		{"FAKE_CUDA_MAJOR=7", []Finding{{What: "CUDA driver", State: "for CUDA 12.8, devices: 2"}, {"GPU 0", "Fake A" + tooOld, newer}, {"GPU 1", "Fake B" + tooOld, newer}}},
+		{"FAKE_CUDA_VERSION=11040", []Finding{{"CUDA driver", "NVIDIA's driver is one for CUDA 11.4, and the kernels need CUDA 11.8, which is version 520 of the driver",
+			"for NVIDIA GPUs: install a newer driver of NVIDIA"}}},
+		{"FAKE_CUDA_FAIL=cuDriverGetVersion=3", []Finding{{"CUDA driver", "does not work: cuDriverGetVersion: CUDA_ERROR_FAKE (3): as the test wants it", "see what nvidia-smi says"}}},
+		{"GOTRAIN_LIBCUDA=libnowhere.so.1", []Finding{{"CUDA driver", "there is no NVIDIA driver here: no libnowhere.so.1",
+			"for NVIDIA GPUs: install NVIDIA's driver (Debian: nvidia-driver, Ubuntu: ubuntu-drivers install); a container is given the host's by --gpus all"}}},
+	} {
+		t.Run(c.env, func(t *testing.T) {
+			name, value, _ := strings.Cut(c.env, "=")
+			t.Setenv(name, value)
+			if got := gpus(); !slices.Equal(got, c.want) {
+				t.Errorf("%q\nwant %q", got, c.want)
+			}
+		})
 	}
 }
 
@@ -100,7 +134,7 @@ func TestMPIIsInTheBinaryOrIsNot(t *testing.T) {
 			return all(name)
 		}
 	}
-	library := library("MPI", mpiNames, mpiVersion, "", installMPI)
+	library := library("MPI", mpiNames, mpiVersion, installMPI)
 	build := buildMPI
 	if library.Advice != "" {
 		build = installMPI // this machine has no MPI

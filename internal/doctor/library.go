@@ -9,8 +9,6 @@ package doctor
 static int call_out(void *f, int *out) { return ((int (*)(int *))f)(out); }
 static size_t call_size(void *f) { return ((size_t (*)(void))f)(); }
 static int call_text(void *f, char *text, int *n) { return ((int (*)(char *, int *))f)(text, n); }
-static int call_flags(void *f, unsigned flags) { return ((int (*)(unsigned))f)(flags); }
-static int call_name(void *f, char *text, int n, int device) { return ((int (*)(char *, int, int))f)(text, n, device); }
 */
 import "C"
 
@@ -75,38 +73,6 @@ func mpiVersion(h handle) string {
 	line, _, _ := strings.Cut(string(text[:n]), "\n")
 	line, _, _ = strings.Cut(line, ",")
 	return strings.TrimRight(line, "\x00 ")
-}
-
-func driverVersion(h handle) string {
-	v, ok := h.number("cuDriverGetVersion")
-	if !ok {
-		return ""
-	}
-	return fmt.Sprintf("for CUDA %d.%d", v/1000, v%1000/10)
-}
-
-// devices lists the GPUs, or says why there are none.
-func devices() string {
-	h, _, _ := open(driverNames)
-	if h.p == nil {
-		return ""
-	}
-	initialize, name := h.symbol("cuInit"), h.symbol("cuDeviceGetName")
-	if initialize == nil || name == nil {
-		return "which lacks cuInit or cuDeviceGetName"
-	}
-	if status := C.call_flags(initialize, 0); status != 0 {
-		return fmt.Sprintf("no usable GPU (cuInit returns %d)", status)
-	}
-	n, _ := h.number("cuDeviceGetCount")
-	names := make([]string, n)
-	for i := range names {
-		text := make([]byte, 256)
-		if C.call_name(name, (*C.char)(unsafe.Pointer(&text[0])), C.int(len(text)), C.int(i)) == 0 {
-			names[i], _, _ = strings.Cut(string(text), "\x00")
-		}
-	}
-	return fmt.Sprintf("%d GPU: %s", n, strings.Join(names, ", "))
 }
 
 func cudnnVersion(h handle) string {
