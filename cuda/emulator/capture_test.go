@@ -70,7 +70,7 @@ func TestGraphConflictsWithWhatIsBesideIt(t *testing.T) {
 	r.must(other.Copy(h.Pointer, out+16, 4))
 	r.must(s.Synchronize())
 	wantError(t, other.Synchronize(), "copy of 4 bytes (operation 1 of stream other of device 0) reads bytes 16 to 19 of out (32 bytes of device 0), "+
-		"which copy of 16 bytes (node 3 of graph 1, run 1, from stream compute of device 0) writes: "+
+		"written by copy of 16 bytes (node 3 of graph 1, run 1, from stream compute of device 0): "+
 		"no stream, event or graph orders the two [cuStreamSynchronize: CUDA_ERROR_LAUNCH_FAILED]")
 }
 
@@ -82,8 +82,8 @@ func TestEachWaitThatIsLeftOutIsNoticed(t *testing.T) {
 		t.Fatalf("%d waits", waits)
 	}
 	want := []string{
-		"copy of 16 bytes (node 1 of graph 1, run 1, from stream copy of device 1) reads bytes 0 to 3 of p (16 bytes of device 0), which " +
-			"copy of 16 bytes (node 0 of graph 1, run 1, from stream compute of device 0) writes: " +
+		"copy of 16 bytes (node 1 of graph 1, run 1, from stream copy of device 1) reads bytes 0 to 3 of p (16 bytes of device 0), written by " +
+			"copy of 16 bytes (node 0 of graph 1, run 1, from stream compute of device 0): " +
 			"no stream, event or graph orders the two [cuStreamSynchronize: CUDA_ERROR_LAUNCH_FAILED]",
 		"stream compute of device 0 does not wait for stream copy of device 1, which was given copy of 16 bytes last: " +
 			"cuStreamEndCapture: CUDA_ERROR_STREAM_CAPTURE_UNJOINED (904): capturing stream has unjoined work",

@@ -28,20 +28,21 @@ type Conflict struct {
 func (e *Conflict) Error() string { return e.Second + " " + e.what() }
 
 func (e *Conflict) what() string {
-	s := fmt.Sprintf("%s bytes %d to %d of %s, which %s %s: no stream, event or graph orders the two",
-		verb(e.Writes, "writes", "reads"), e.Start, e.End-1, e.Memory, e.First, verb(e.Wrote, "writes", "reads"))
-	if e.Blocks {
-		s = fmt.Sprintf("%s bytes %d to %d of %s, which %s %s: no fence with an atomic orders blocks of a launch",
-			verb(e.Writes, "writes", "reads"), e.Start, e.End-1, e.Memory, e.First, verb(e.Wrote, "writes", "reads"))
+	by, missing := "read by", "no stream, event or graph orders the two"
+	if e.Wrote {
+		by = "written by"
 	}
-	return s
+	if e.Blocks {
+		missing = "no fence with an atomic orders blocks of a launch"
+	}
+	return fmt.Sprintf("%s bytes %d to %d of %s, %s %s: %s", verb(e.Writes), e.Start, e.End-1, e.Memory, by, e.First, missing)
 }
 
-func verb(writes bool, write, read string) string {
+func verb(writes bool) string {
 	if writes {
-		return write
+		return "writes"
 	}
-	return read
+	return "reads"
 }
 
 // located is a fault of a kernel with the Conflict or AccessError behind it.

@@ -58,7 +58,7 @@ func (all allocations) at(address uint64) *allocation {
 // find looks for size bytes at an address, which op accesses. What is wrong is told as the rest of a sentence.
 func (all allocations) find(address uint64, size int, o *op, writes bool) (*allocation, int, string) {
 	a := all.at(address)
-	do := verb(writes, "writes", "reads")
+	do := verb(writes)
 	if a == nil {
 		return nil, 0, fmt.Sprintf("%s %d bytes at %#x, which no allocation has", do, size, address)
 	}

@@ -19,19 +19,19 @@ func TestConflictsOfStreams(t *testing.T) {
 			r.must(a.Fill(p, 1, 4))
 			r.must(b.Fill(p+8, 2, 4))
 		}, "fill of 16 bytes (operation 1 of stream b of device 0) writes bytes 8 to 11 of p (64 bytes of device 0), " +
-			"which fill of 16 bytes (operation 1 of stream a of device 0) writes"},
+			"written by fill of 16 bytes (operation 1 of stream a of device 0)"},
 		{"read after write", func(r *rig, a, b driver.Stream, p, q driver.Pointer) {
 			r.must(a.Fill(p, 1, 4))
 			r.must(b.Copy(q, p, 16))
 		}, "copy of 16 bytes (operation 1 of stream b of device 0) reads bytes 0 to 3 of p (64 bytes of device 0), " +
-			"which fill of 16 bytes (operation 1 of stream a of device 0) writes"},
+			"written by fill of 16 bytes (operation 1 of stream a of device 0)"},
 		{"write after read", func(r *rig, a, b driver.Stream, p, q driver.Pointer) {
 			r.must(a.Fill(p, 1, 4))
 			r.order(a, b)
 			r.must(a.Copy(q, p, 16))
 			r.must(b.Fill(p+12, 1, 1))
 		}, "fill of 4 bytes (operation 1 of stream b of device 0) writes bytes 12 to 15 of p (64 bytes of device 0), " +
-			"which copy of 16 bytes (operation 2 of stream a of device 0) reads"},
+			"read by copy of 16 bytes (operation 2 of stream a of device 0)"},
 		{"write after one of two reads", func(r *rig, a, b driver.Stream, p, q driver.Pointer) {
 			c := r.stream(0, "c")
 			r.must(a.Fill(p, 1, 4))
@@ -43,14 +43,14 @@ func TestConflictsOfStreams(t *testing.T) {
 			r.order(c, a) // the host waits for a, and so for c, but b was given its fill before that
 			r.must(b.Fill(p, 2, 4))
 		}, "fill of 16 bytes (operation 1 of stream b of device 0) writes bytes 0 to 3 of p (64 bytes of device 0), " +
-			"which copy of 16 bytes (operation 1 of stream c of device 0) reads"},
+			"read by copy of 16 bytes (operation 1 of stream c of device 0)"},
 		{"read after a later write", func(r *rig, a, b driver.Stream, p, q driver.Pointer) {
 			r.must(a.Fill(p, 1, 4))
 			r.order(a, b)
 			r.must(a.Fill(p, 1, 1)) // not what the event stands for
 			r.must(b.Copy(q, p, 16))
 		}, "copy of 16 bytes (operation 1 of stream b of device 0) reads bytes 0 to 3 of p (64 bytes of device 0), " +
-			"which fill of 4 bytes (operation 2 of stream a of device 0) writes"},
+			"written by fill of 4 bytes (operation 2 of stream a of device 0)"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
