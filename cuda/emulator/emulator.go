@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"gotrain/cuda/driver"
+	"gotrain/cuda/emulator/ptx"
 )
 
 // Options are settings of an emulator. The zero value is one device with all checks.
@@ -53,7 +54,8 @@ type machine struct {
 	pending int // operations given and not executed
 	waits   int // calls of Stream.Wait
 	graphs  int
-	busy    time.Duration // spent in executing operations: the clock of all devices
+	modules map[string]*ptx.Module // parsed, by name and text
+	busy    time.Duration          // spent in executing operations: the clock of all devices
 }
 
 // New gives an emulated driver.
@@ -67,7 +69,7 @@ func New(o Options) driver.Driver {
 	if o.Multiprocessors == 0 {
 		o.Multiprocessors = 8
 	}
-	m := &machine{options: o}
+	m := &machine{options: o, modules: map[string]*ptx.Module{}}
 	for i := range o.Devices {
 		m.devices = append(m.devices, &device{machine: m, number: i})
 	}

@@ -37,11 +37,24 @@ func (d *device) Load(name string, text []byte) (driver.Module, error) {
 	if err := d.ready(call, name); err != nil {
 		return nil, err
 	}
-	parsed, err := ptx.Parse(name, text)
+	parsed, err := d.machine.parse(name, text)
 	if err != nil {
 		return nil, failed(call, invalidPTX, err.Error())
 	}
 	return &module{device: d, name: name, ptx: parsed}, nil
+}
+
+// parse parses a module once for all devices.
+func (m *machine) parse(name string, text []byte) (*ptx.Module, error) {
+	key := name + "\x00" + string(text)
+	if parsed := m.modules[key]; parsed != nil {
+		return parsed, nil
+	}
+	parsed, err := ptx.Parse(name, text)
+	if err == nil {
+		m.modules[key] = parsed
+	}
+	return parsed, err
 }
 
 func (m *module) Function(name string) (driver.Function, error) {
