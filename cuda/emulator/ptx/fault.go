@@ -1,7 +1,9 @@
 package ptx
 
 import (
+	"errors"
 	"fmt"
+	"math/bits"
 	"strings"
 )
 
@@ -34,3 +36,24 @@ func (f *Fault) Error() string {
 
 // String is (x,y,z).
 func (d Dim) String() string { return fmt.Sprintf("(%d,%d,%d)", d.X, d.Y, d.Z) }
+
+// fail ends the block with a fault of a lane at the warp's instruction.
+func (w *warp) fail(lane int, format string, args ...any) {
+	b := w.block
+	l := b.k.lines[w.pc]
+	f := &Fault{Kernel: b.k.name, File: b.k.module.name, Line: l.number, Text: l.text, Block: b.c.Grid.at(b.index),
+		Thread: b.c.Block.at(w.thread(lane)), What: fmt.Sprintf(format, args...)}
+	if name, ok := b.k.module.files[l.file]; ok {
+		f.Source = fmt.Sprintf("%s:%d", name, l.from)
+	}
+	panic(f)
+}
+
+// failAccess is what the Memory objects to.
+func (w *warp) failAccess(err error, m uint32) {
+	var a *AccessError
+	if errors.As(err, &a) {
+		w.fail(a.Lane, "%s", a.What)
+	}
+	w.fail(bits.TrailingZeros32(m), "%s", err)
+}

@@ -10,20 +10,54 @@
 // even; where a GPU approximates (ex2, lg2, sin, cos, rsqrt, tanh), results here are rounded from float64.
 package ptx
 
-import "errors"
+import "fmt"
 
 // Module is a parsed file of PTX. It can be used by several goroutines.
 type Module struct {
-	name    string
-	kernels []*Kernel
+	name     string
+	kernels  []*Kernel
+	symbols  map[string]symbol // of the module's scope
+	constant []byte            // the constant bank: .const variables, and .global ones with values, which are read only here
+	files    map[int]string    // of .file
 }
 
 // Kernel is an entry of a module. Several goroutines can run it at once.
 type Kernel struct {
-	name   string
-	params []Param
-	shared int
-	block  int
+	module     *Module
+	name       string
+	params     []Param
+	paramBytes int
+	shared     int // bytes of static shared memory
+	granule    int // the smallest access to shared memory, in bytes
+	local      int // bytes of local memory of a thread
+	threads    int
+	code       []inst
+	lines      []line // of code
+	fileBytes  int    // of a warp's registers
+	fixedBytes int    // of constants and special registers, which lie below them at negative offsets
+	predicates int    // the first two are the constants false and true
+	constants  []constant
+	specials   []special
+}
+
+// line is where an instruction stands.
+type line struct {
+	number     int
+	text       string
+	file, from int // of .loc
+}
+
+// constant is an immediate operand, which lies in the register file, once for every lane.
+type constant struct {
+	slot  int32
+	wide  bool
+	value uint64
+}
+
+// special is a special register, which lies in the register file too.
+type special struct {
+	slot int32
+	name string
 }
 
 // Param is a parameter of a kernel.
@@ -32,14 +66,18 @@ type Param struct {
 	Offset, Size int // bytes in the parameter space
 }
 
-// Parse reads a module. name is the file's, for messages. Errors name it, the line and what is wrong there.
-func Parse(name string, text []byte) (*Module, error) { return nil, errors.New("not yet") }
-
 // Kernels are the module's entries in the order of the text.
 func (m *Module) Kernels() []*Kernel { return m.kernels }
 
 // Kernel finds an entry by name.
-func (m *Module) Kernel(name string) (*Kernel, error) { return nil, errors.New("not yet") }
+func (m *Module) Kernel(name string) (*Kernel, error) {
+	for _, k := range m.kernels {
+		if k.name == name {
+			return k, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: no kernel %q among its %d", m.name, name, len(m.kernels))
+}
 
 // Name is the entry's name.
 func (k *Kernel) Name() string { return k.name }
@@ -48,13 +86,10 @@ func (k *Kernel) Name() string { return k.name }
 func (k *Kernel) Params() []Param { return k.params }
 
 // ParamBytes is the size that Config.Params must have.
-func (k *Kernel) ParamBytes() int { return 0 }
+func (k *Kernel) ParamBytes() int { return k.paramBytes }
 
 // Shared is the number of bytes of shared memory that the kernel declares; dynamic shared memory comes on top.
 func (k *Kernel) Shared() int { return k.shared }
 
 // MaxThreads is the largest block that the kernel was compiled for: .maxntid or .reqntid, else 1024.
-func (k *Kernel) MaxThreads() int { return k.block }
-
-// Run executes a grid. The error is a *Fault where a kernel's instruction is to blame, and the launch has stopped half-way then.
-func (k *Kernel) Run(c Config) (Stats, error) { return Stats{}, errors.New("not yet") }
+func (k *Kernel) MaxThreads() int { return k.threads }

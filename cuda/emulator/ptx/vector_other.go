@@ -1,0 +1,3 @@
+package ptx
+
+func (t *tile) multiply(depth int) { t.multiplyPlain(depth) }
