@@ -48,7 +48,7 @@ func arrange(p *graph.Plan) placing {
 		}
 	}
 	a.images = align(a.bytes)
-	a.bytes = a.images + kernels.ActivationBytes(p.Inputs.Images.Shape, p.Precision)
+	a.bytes = a.images + bytes(p.Inputs.Images)
 	return a
 }
 
