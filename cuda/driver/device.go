@@ -11,12 +11,12 @@ import (
 	"unsafe"
 )
 
-// Native is a device of the real driver, to which libraries of NVIDIA's can be given that make calls of their own.
+// Native is a device of the real driver, for libraries of NVIDIA's that make calls of their own.
 type Native interface {
 	Device
 
-	// Do runs a function on the device's thread, with the device's context current, after what was given to the thread before.
-	Do(func() error) error
+	// With runs a function on the caller's thread, with the device's context current meanwhile.
+	With(func() error) error
 }
 
 // NativeStream is a stream of a Native.
@@ -84,8 +84,8 @@ func (d *device) run(opened chan<- error) {
 func (d *device) String() string { return fmt.Sprintf("device %d", d.ordinal) }
 func (d *device) Info() Info     { return d.info }
 
-// Do runs a function on the device's thread.
-func (d *device) Do(f func() error) error {
+// do runs a function on the device's thread.
+func (d *device) do(f func() error) error {
 	result := make(chan error, 1)
 	select {
 	case d.calls <- func() { result <- f() }:
@@ -105,6 +105,21 @@ func (d *device) wait(call string, f func() C.CUresult, what string) error {
 	}
 }
 
+// With keeps the goroutine on its thread meanwhile.
+func (d *device) With(f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := d.wait("cuCtxPushCurrent_v2", func() C.CUresult { return C.call_cuCtxPushCurrent_v2(d.api, d.context) }, d.String()); err != nil {
+		return err
+	}
+	err := f()
+	var popped C.CUcontext
+	if pop := d.check("cuCtxPopCurrent_v2", C.call_cuCtxPopCurrent_v2(d.api, &popped), d.String()); err == nil {
+		err = pop
+	}
+	return err
+}
+
 func (d *device) closed() error { return fmt.Errorf("%v is closed", d) }
 
 // Synchronize waits for all streams.
@@ -122,7 +137,7 @@ func (d *device) EnablePeer(other Device) error {
 		return nil
 	}
 	what := fmt.Sprintf("%v reaching %v", d, o)
-	return d.Do(func() error {
+	return d.do(func() error {
 		var can C.int
 		if err := d.check("cuDeviceCanAccessPeer", C.call_cuDeviceCanAccessPeer(d.api, &can, d.handle, o.handle), what); err != nil {
 			return err
@@ -190,7 +205,7 @@ func (d *device) Close() error {
 		return nil
 	default:
 	}
-	return d.Do(func() error {
+	err := d.do(func() error {
 		d.closing = true
 		err := d.check("cuCtxSynchronize", C.call_cuCtxSynchronize(d.api), d.String())
 		for k := executables; k < kinds && err == nil; k++ {
@@ -206,4 +221,6 @@ func (d *device) Close() error {
 		}
 		return err
 	})
+	<-d.done
+	return err
 }

@@ -485,7 +485,7 @@ func TestGoroutinesShareADevice(t *testing.T) {
 	}
 }
 
-func TestTheThreadCanBeLent(t *testing.T) {
+func TestOtherLibrariesAreGivenContextAndStream(t *testing.T) {
 	fake(t)
 	d := open(t, 0).(Native)
 	s := must[Stream](t)(d.NewStream("s")).(NativeStream)
@@ -493,7 +493,19 @@ func TestTheThreadCanBeLent(t *testing.T) {
 		t.Error("a stream without a handle")
 	}
 	want := errors.New("back")
-	if err := d.Do(func() error { return want }); err != want {
+	if err := d.With(func() error { return want }); err != want {
+		t.Errorf("%v", err)
+	}
+	for _, call := range []string{"cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"} {
+		t.Setenv("FAKE_CUDA_FAIL", call+"=999")
+		var e *Error
+		if err := d.With(func() error { return nil }); !errors.As(err, &e) || e.Call != call {
+			t.Errorf("%v", err)
+		}
+	}
+	t.Setenv("FAKE_CUDA_FAIL", "")
+	check(t, d.Close())
+	if err := d.With(func() error { return nil }); err == nil || err.Error() != "device 0 is closed" {
 		t.Errorf("%v", err)
 	}
 }

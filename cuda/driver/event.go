@@ -19,7 +19,7 @@ type event struct {
 // NewEvent makes an event that keeps its time. Who waits for it sleeps, and leaves the core to the readers.
 func (d *device) NewEvent() (Event, error) {
 	e := &event{device: d}
-	err := d.Do(func() error {
+	err := d.do(func() error {
 		if err := d.check("cuEventCreate", C.call_cuEventCreate(d.api, &e.handle, C.CU_EVENT_BLOCKING_SYNC), d.String()); err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (e *event) Since(earlier Event) (time.Duration, error) {
 		return 0, fmt.Errorf("an event of %v: the earlier event is not one of this driver", e.device)
 	}
 	var ms C.float
-	err := e.device.Do(func() error {
+	err := e.device.do(func() error {
 		return e.device.check("cuEventElapsedTime", C.call_cuEventElapsedTime(e.device.api, &ms, from.handle, e.handle),
 			"the time between two events of "+e.device.String())
 	})
@@ -52,7 +52,7 @@ func (e *event) Since(earlier Event) (time.Duration, error) {
 }
 
 func (e *event) Free() error {
-	return e.device.Do(func() error {
+	return e.device.do(func() error {
 		r := resource{kind: events, handle: unsafe.Pointer(e.handle)}
 		if !e.device.left[r] {
 			return fmt.Errorf("an event of %v was freed before", e.device)

@@ -29,7 +29,7 @@ type graph struct {
 func (s *stream) EndCapture() (Graph, error) {
 	d := s.device
 	g := &graph{device: d}
-	err := d.Do(func() error {
+	err := d.do(func() error {
 		if err := d.check("cuStreamEndCapture", C.call_cuStreamEndCapture(d.api, s.handle, &g.handle), s.String()); err != nil {
 			if g.handle != nil {
 				C.call_cuGraphDestroy(d.api, g.handle)
@@ -71,7 +71,7 @@ func (s *stream) Run(of Graph) error {
 func (g *graph) Nodes() int { return g.nodes }
 
 func (g *graph) Free() error {
-	return g.device.Do(func() error {
+	return g.device.do(func() error {
 		executable, captured := resource{kind: executables, handle: unsafe.Pointer(g.executable)}, resource{kind: graphs, handle: unsafe.Pointer(g.handle)}
 		if !g.device.left[executable] {
 			return fmt.Errorf("a graph of %v was freed before", g.device)

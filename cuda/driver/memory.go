@@ -16,7 +16,7 @@ func (d *device) Allocate(bytes int, what string) (Pointer, error) {
 		return 0, fmt.Errorf("%s: asked for %d bytes of memory of %v", what, bytes, d)
 	}
 	var p C.CUdeviceptr
-	err := d.Do(func() error {
+	err := d.do(func() error {
 		rc := C.call_cuMemAlloc_v2(d.api, &p, C.size_t(bytes))
 		if rc == C.CUDA_ERROR_OUT_OF_MEMORY {
 			var unused, total C.size_t
@@ -37,7 +37,7 @@ func mib(bytes int) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<2
 
 // Free gives memory back, after what was given to the device before.
 func (d *device) Free(p Pointer) error {
-	return d.Do(func() error {
+	return d.do(func() error {
 		r := resource{kind: memories, memory: p}
 		if !d.left[r] {
 			return fmt.Errorf("%#x is no memory of %v that could be freed", uint64(p), d)
@@ -53,7 +53,7 @@ func (d *device) AllocateHost(bytes int, what string) (Host, error) {
 	}
 	var p unsafe.Pointer
 	var address C.CUdeviceptr
-	err := d.Do(func() error {
+	err := d.do(func() error {
 		rc := C.call_cuMemHostAlloc(d.api, &p, C.size_t(bytes), C.CU_MEMHOSTALLOC_PORTABLE|C.CU_MEMHOSTALLOC_DEVICEMAP)
 		if rc == C.CUDA_ERROR_OUT_OF_MEMORY {
 			what += fmt.Sprintf(" (%s of pinned memory; ulimit -l, or a container's limit of memory, may be too low)", mib(bytes))
@@ -77,7 +77,7 @@ func (d *device) AllocateHost(bytes int, what string) (Host, error) {
 
 // FreeHost gives pinned memory back.
 func (d *device) FreeHost(h Host) error {
-	return d.Do(func() error {
+	return d.do(func() error {
 		r := resource{kind: hosts, handle: unsafe.Pointer(unsafe.SliceData(h.Bytes))}
 		if !d.left[r] {
 			return fmt.Errorf("%#x is no pinned memory of %v that could be freed", uint64(h.Pointer), d)

@@ -19,7 +19,7 @@ type stream struct {
 // NewStream makes a stream that does not wait for the default one.
 func (d *device) NewStream(name string) (Stream, error) {
 	s := &stream{device: d, name: name}
-	err := d.Do(func() error {
+	err := d.do(func() error {
 		if err := d.check("cuStreamCreate", C.call_cuStreamCreate(d.api, &s.handle, C.CU_STREAM_NON_BLOCKING), s.String()); err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func (s *stream) Handle() uintptr { return uintptr(unsafe.Pointer(s.handle)) }
 
 // give makes a call on the device's thread.
 func (s *stream) give(call string, f func() C.CUresult) error {
-	return s.device.Do(func() error { return s.device.check(call, f(), s.String()) })
+	return s.device.do(func() error { return s.device.check(call, f(), s.String()) })
 }
 
 // Launch packs the parameters of all kernels into one buffer, from which the driver takes them before it returns.
@@ -71,7 +71,7 @@ func (s *stream) Launch(launches ...Launch) error {
 	for i, l := range launches {
 		copy(parameters[packed[i].offset:], l.Params)
 	}
-	return s.device.Do(func() error {
+	return s.device.do(func() error {
 		var done C.int
 		rc := C.gotrain_cuda_launch(s.device.api, s.handle, &packed[0], C.int(len(packed)), (*C.char)(unsafe.Pointer(&parameters[0])), &done)
 		if rc == C.CUDA_SUCCESS {

@@ -62,6 +62,9 @@ static int fails(const char *name, int *calls) {
 // Calls that concern a context are made on the thread that made it current first.
 #define ON(name, c) do { ENTER(name); if (!current || current != (c) || current->thread != gettid()) return INVALID_CONTEXT; } while (0)
 
+// For fakes of other libraries: the device whose context is current, or -1.
+int fake_current(void) { return current ? current->device : -1; }
+
 CUresult cuInit(unsigned flags) { ENTER(cuInit); return flags ? INVALID_VALUE : number("FAKE_CUDA_DEVICES", 2) ? OK : 100; }
 CUresult cuDriverGetVersion(int *version) { ENTER(cuDriverGetVersion); *version = number("FAKE_CUDA_VERSION", 12080); return OK; }
 CUresult cuGetErrorName(CUresult code, const char **text) {
