@@ -58,7 +58,7 @@ func (c ConvShape) String() string {
 }
 
 // Flops is the floating-point operations of the forward pass, and of each gradient, products with the padding included.
-func (c ConvShape) Flops() int { return 2 * c.N * c.OH() * c.OW() * c.K * c.C * c.Kernel * c.Kernel }
+func (c ConvShape) Flops() int { return 2 * c.forwardPixels() * c.K * c.C * c.Kernel * c.Kernel }
 
 // Bytes is the least that the three products move to and from memory: each operand once.
 func (c ConvShape) Bytes(m Math) (forward, backwardData, backwardWeights int) {
@@ -66,6 +66,10 @@ func (c ConvShape) Bytes(m Math) (forward, backwardData, backwardWeights int) {
 	packed, arena := c.PackedBytes(m)/2, 4*c.weights()
 	return x*m.bytes() + packed + y*4, y*m.dyBytes() + packed + x*m.dyBytes(), x*m.bytes() + y*m.dyBytes() + arena
 }
+
+// forwardPixels is the pixels of y, phasePixels those of the largest phase of dx.
+func (c ConvShape) forwardPixels() int { return c.N * c.OH() * c.OW() }
+func (c ConvShape) phasePixels() int   { return c.N * ceil(c.H, c.Stride) * ceil(c.W, c.Stride) }
 
 func (c ConvShape) weights() int { return c.K * c.C * c.Kernel * c.Kernel }
 
@@ -148,12 +152,11 @@ func chooseTile(m Math, pixels, channels, phases int) tile {
 
 // ConvForward computes y, float32, from x and packed weights.
 func (s *Set) ConvForward(c ConvShape, m Math, x, packed, y driver.Pointer) driver.Launch {
-	t := chooseTile(m, c.N*c.OH()*c.OW(), Padded(c.K), 1)
-	return s.convForward(t, c, m, x, packed, y)
+	return s.convForward(chooseTile(m, c.forwardPixels(), Padded(c.K), 1), c, m, x, packed, y)
 }
 
 func (s *Set) convForward(t tile, c ConvShape, m Math, x, packed, y driver.Pointer) driver.Launch {
-	grid := driver.Dim{X: ceil(c.N*c.OH()*c.OW(), t.pixels), Y: ceil(Padded(c.K), t.channels), Z: 1}
+	grid := driver.Dim{X: ceil(c.forwardPixels(), t.pixels), Y: ceil(Padded(c.K), t.channels), Z: 1}
 	return s.launch(fmt.Sprintf("conv_forward_%s_%s", m.packed(), t), grid, t.threads, x, packed, y, c.N,
 		c.H, c.W, chunks(c.C, m.bytes()), c.OH(), c.OW(), Padded(c.K), c.Kernel, c.Stride, c.Pad)
 }
@@ -161,46 +164,52 @@ func (s *Set) convForward(t tile, c ConvShape, m Math, x, packed, y driver.Point
 // ConvBackwardData computes all of dx from dy and packed weights. Where the stride is over 1, the pixels of dx fall into stride^2
 // phases that see different taps.
 func (s *Set) ConvBackwardData(c ConvShape, m Math, dy, packed, dx driver.Pointer) driver.Launch {
-	t := chooseTile(m, c.N*ceil(c.H, c.Stride)*ceil(c.W, c.Stride), Padded(c.C), c.Stride*c.Stride)
-	return s.convBackwardData(t, c, m, dy, packed, dx)
+	return s.convBackwardData(chooseTile(m, c.phasePixels(), Padded(c.C), c.Stride*c.Stride), c, m, dy, packed, dx)
 }
 
 func (s *Set) convBackwardData(t tile, c ConvShape, m Math, dy, packed, dx driver.Pointer) driver.Launch {
 	packed += driver.Pointer(c.PackedBytes(m) / 2)
-	pixels := c.N * ceil(c.H, c.Stride) * ceil(c.W, c.Stride)
-	grid := driver.Dim{X: ceil(pixels, t.pixels), Y: ceil(Padded(c.C), t.channels), Z: c.Stride * c.Stride}
+	grid := driver.Dim{X: ceil(c.phasePixels(), t.pixels), Y: ceil(Padded(c.C), t.channels), Z: c.Stride * c.Stride}
 	return s.launch(fmt.Sprintf("conv_backward_data_%s_%s", m, t), grid, t.threads, dy, packed, dx, c.N,
 		c.OH(), c.OW(), chunks(c.K, m.dyBytes()), c.H, c.W, Padded(c.C), c.Kernel, c.Stride, c.Pad)
 }
 
-// How ConvBackwardWeights splits its sum over the pixels: into as many blocks as keep a large card busy, and no more, for each
+// How ConvBackwardWeights splits its sum over the pixels: into as many threads as keep a large card busy, and no more, for each
 // leaves a partial sum of the whole tile.
 const (
-	weightBlocks = 512 // in all
-	weightPixels = 128 // of a split at least
+	weightThreads = 1 << 16 // in all
+	weightPixels  = 128     // of a split at least
 )
 
 // weightsPlan is how ConvBackwardWeights runs. It depends on the shape alone, and so does the order of the sums.
 type weightsPlan struct {
-	rows, columns   int // of a tile: output channels; taps by padded input channels
-	threads         int
-	splits, pixels  int // of the sum; of one split
-	gridX, gridRows int
+	rows, columns        int // of a tile: output channels; taps by padded input channels
+	threads              int
+	tilesDown, tilesOver int
+	splits, pixels       int // of the sum; of one split
+}
+
+func (p weightsPlan) String() string {
+	return fmt.Sprintf("%dx%d in %d splits", p.rows, p.columns, p.splits)
+}
+
+func (p *weightsPlan) tileOver(c ConvShape) {
+	p.tilesDown, p.tilesOver = ceil(c.K, p.rows), ceil(c.Kernel*c.Kernel*Padded(c.C), p.columns)
 }
 
 func (c ConvShape) weightsPlan() weightsPlan {
 	p := weightsPlan{rows: 16, columns: 64, threads: 128}
-	all, columns := c.N*c.OH()*c.OW(), c.Kernel*c.Kernel*Padded(c.C)
 	for p.rows < 64 && p.rows < c.K {
 		p.rows *= 2
 	}
-	if c.K >= 128 && columns >= 128 {
-		p.rows, p.columns, p.threads = 128, 128, 256
+	if c.K >= 128 && c.Kernel*c.Kernel*Padded(c.C) >= 128 {
+		p = weightsPlan{rows: 128, columns: 128, threads: 256}
 	}
-	p.gridX, p.gridRows = ceil(columns, p.columns), ceil(c.K, p.rows)
-	splits := max(1, min(weightBlocks*128/p.threads/(p.gridX*p.gridRows), all/weightPixels))
-	p.pixels = ceil(ceil(all, splits), 64) * 64
-	p.splits = ceil(all, p.pixels)
+	p.tileOver(c)
+	pixels := c.forwardPixels()
+	splits := max(1, min(weightThreads/p.threads/(p.tilesDown*p.tilesOver), pixels/weightPixels))
+	p.pixels = ceil(ceil(pixels, splits), 64) * 64 // whole stages of every kernel
+	p.splits = ceil(pixels, p.pixels)
 	return p
 }
 
@@ -218,7 +227,7 @@ func (s *Set) ConvBackwardWeights(c ConvShape, m Math, x, dy, dw, scratch driver
 func (s *Set) convBackwardWeights(p weightsPlan, c ConvShape, m Math, x, dy, dw, scratch driver.Pointer) []driver.Launch {
 	taps := c.Kernel * c.Kernel
 	return []driver.Launch{
-		s.launch(fmt.Sprintf("conv_backward_weights_%s_%dx%d", m, p.rows, p.columns), driver.Dim{X: p.gridX, Y: p.gridRows, Z: p.splits}, p.threads,
+		s.launch(fmt.Sprintf("conv_backward_weights_%s_%dx%d", m, p.rows, p.columns), driver.Dim{X: p.tilesOver, Y: p.tilesDown, Z: p.splits}, p.threads,
 			x, dy, scratch, c.N, c.H, c.W, chunks(c.C, m.bytes()), c.OH(), c.OW(), chunks(c.K, m.dyBytes()), c.K, c.Kernel, c.Stride, c.Pad, p.pixels),
 		s.launch("conv_weights_sum", driver.Dim{X: ceil(c.K*taps*Padded(c.C), 32), Y: 1, Z: 1}, threads,
 			scratch, dw, c.K, c.C, Padded(c.C), taps, p.splits),
