@@ -170,6 +170,7 @@ func (b *builder) lanewise(l laneOp, args []operand) error {
 var decoders map[string]func(b *builder, mods []string, args []operand) error
 
 func init() {
+	accelerate()
 	decoders = map[string]func(b *builder, mods []string, args []operand) error{
 		"mov": (*builder).mov, "cvt": (*builder).cvt, "cvta": (*builder).cvta, "selp": (*builder).selp,
 		"setp": (*builder).setp, "set": (*builder).set, "slct": (*builder).slct,

@@ -123,4 +123,3 @@ func kernel(t testing.TB, m *Module, name string) *Kernel {
 	}
 	return k
 }
-
