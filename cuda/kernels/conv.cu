@@ -97,14 +97,12 @@ template <int MATH, bool BACK, class T> INLINE void convolve(const Conv &p) {
 		for (int i = 0; i < rowsA; i++)
 			if (T::BM % rowStep == 0 || row + i * rowStep < T::BM) {
 				bool ok = there && (u32)(atY[i] + y) < (u32)p.sourceH && (u32)(atX[i] + x) < (u32)p.sourceW;
-				copy_chunk(to + stage * stageBytes + i * rowStep * rowBytes, p.source + (ok ? (i64)(atA[i] + source) * chunkBytes : 0), ok);
+				copy_chunk(to + stage * stageBytes + i * rowStep * rowBytes, p.source, atA[i] + source, ok);
 			}
 #pragma unroll
 		for (int i = 0; i < rowsB; i++)
-			if (T::BN % rowStep == 0 || row + i * rowStep < T::BN) {
-				bool ok = there && thereB[i];
-				copy_chunk(to + stage * stageBytes + (T::BM + i * rowStep) * rowBytes, p.weight + (ok ? (i64)(atB[i] + weight) * chunkBytes : 0), ok);
-			}
+			if (T::BN % rowStep == 0 || row + i * rowStep < T::BN)
+				copy_chunk(to + stage * stageBytes + (T::BM + i * rowStep) * rowBytes, p.weight, atB[i] + weight, there && thereB[i]);
 		commit_copies();
 		c += sliceChunks;
 		while (c >= chunks && ky < tapsY) {

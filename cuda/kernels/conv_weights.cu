@@ -51,30 +51,32 @@ template <int MATH, bool HALF, class T> INLINE void weights(const ConvWeights &p
 	// This thread copies one chunk of dy's rows, and one of x's, at one tap.
 	const int rowA = t / chunksA, laneA = t % chunksA, rowB = t / chunksB, laneB = t % chunksB;
 	const int chunkA = m0 * bytesA / chunkBytes + laneA, chunkB = n0 / values + laneB;
-	const int tap = chunkB / p.chunks, c = chunkB % p.chunks, ky = tap / p.kernel - p.pad, kx = tap % p.kernel - p.pad;
-	const bool thereA = chunkA < p.dyChunks, thereB = chunkB < columns;
+	const int tap = chunkB / p.chunks, c = chunkB % p.chunks, tapY = tap / p.kernel - p.pad, tapX = tap % p.kernel - p.pad;
+	const bool thereA = chunkA < p.dyChunks;
 	int a = first + rowA, b = first + rowB; // the next pixels
-	int ox = b % p.dyWidth, oy = b / p.dyWidth % p.dyHeight, n = b / p.dyWidth / p.dyHeight;
-	const int dx = stepB % p.dyWidth, dy = stepB / p.dyWidth % p.dyHeight, dn = stepB / p.dyWidth / p.dyHeight;
+	int atY = b / p.dyWidth % p.dyHeight * p.stride + tapY, atX = b % p.dyWidth * p.stride + tapX;
+	int from = ((b / p.dyWidth / p.dyHeight * p.height + atY) * p.width + atX) * p.chunks + c;
+	const int endB = chunkB < columns ? end : 0;
+	// From a pixel to the one stepB behind it: so far in each direction, and back by a row's and an image's extent at their ends.
+	const int skipX = stepB % p.dyWidth * p.stride, skipY = stepB / p.dyWidth % p.dyHeight * p.stride;
+	const int skip = ((stepB / p.dyWidth / p.dyHeight * p.height + skipY) * p.width + skipX) * p.chunks;
+	const int extentX = p.dyWidth * p.stride, extentY = p.dyHeight * p.stride, endX = extentX + tapX, endY = extentY + tapY;
+	const int nextRow = (p.stride * p.width - extentX) * p.chunks, nextImage = (p.height - extentY) * p.width * p.chunks;
 	const u32 base = shared_address(memory);
 	auto fetch = [&](int stage) {
 #pragma unroll
 		for (int i = 0; i < copiesA; i++)
-			if (pixels % stepA == 0 || rowA + i * stepA < pixels) {
-				bool ok = thereA && a + i * stepA < end;
-				const char *from = p.dy + (ok ? ((i64)(a + i * stepA) * p.dyChunks + chunkA) * chunkBytes : 0);
-				copy_chunk(base + stage * stageBytes + at<bytesA, chunksA>(rowA + i * stepA, laneA), from, ok);
-			}
+			if (pixels % stepA == 0 || rowA + i * stepA < pixels)
+				copy_chunk(base + stage * stageBytes + at<bytesA, chunksA>(rowA + i * stepA, laneA), p.dy, (a + i * stepA) * p.dyChunks + chunkA,
+						thereA && a + i * stepA < end);
 		a += pixels;
 #pragma unroll
 		for (int i = 0; i < copiesB; i++) {
-			int y = oy * p.stride + ky, x = ox * p.stride + kx;
-			bool ok = thereB && b < end && (u32)y < (u32)p.height && (u32)x < (u32)p.width;
-			const char *from = p.x + (ok ? (i64)(((n * p.height + y) * p.width + x) * p.chunks + c) * chunkBytes : 0);
-			copy_chunk(base + stage * stageBytes + bytesOfA + at<bytes, chunksB>(rowB + i * stepB, laneB), from, ok);
-			b += stepB, ox += dx, oy += dy, n += dn;
-			if (ox >= p.dyWidth) ox -= p.dyWidth, oy++;
-			if (oy >= p.dyHeight) oy -= p.dyHeight, n++;
+			copy_chunk(base + stage * stageBytes + bytesOfA + at<bytes, chunksB>(rowB + i * stepB, laneB), p.x, from,
+					b < endB && (u32)atY < (u32)p.height && (u32)atX < (u32)p.width);
+			b += stepB, atX += skipX, atY += skipY, from += skip;
+			if (atX >= endX) atX -= extentX, atY += p.stride, from += nextRow;
+			if (atY >= endY) atY -= extentY, from += nextImage;
 		}
 		commit_copies();
 	};

@@ -17,10 +17,10 @@ INLINE u32 shared_address(const void *p) {
 	return (u32)(u64)(__attribute__((address_space(3))) const void *)p;
 }
 
-// Copies a chunk to shared memory, or writes zeros there and reads nothing. Neighbouring taps read the same rows again, so
-// that copies go through L1.
-INLINE void copy_chunk(u32 to, const char *from, bool there) {
-	asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
+// Copies a chunk to shared memory, or writes zeros there and reads nothing, from an address that may then be anything. Neighbouring
+// taps read the same chunks again, so that copies go through L1.
+INLINE void copy_chunk(u32 to, const char *from, int chunk, bool there) {
+	asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from + (i64)chunk * chunkBytes), "r"(there ? 16 : 0) : "memory");
 }
 INLINE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 // Waits for all but the latest stage on its way.
