@@ -9,7 +9,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 # The version comes from here and not from go build, which refuses where git distrusts the folder's owner.
 BUILD   := tools/mpi.sh go build -buildvcs=false -ldflags '-X main.version=$(VERSION)'
 
-.PHONY: setup setup-mpi build demo test bench bench-distributed lint clean
+.PHONY: setup setup-mpi build demo test bench bench-distributed lint ptxas setup-ptxas clean
 
 build: setup
 	$(BUILD) -o bin/gotrain ./cmd/gotrain
@@ -36,6 +36,14 @@ bench-distributed:
 	@tools/setup.sh mpi ip
 	$(BUILD) -o bin/gotrain ./cmd/gotrain
 	tools/bench-distributed.sh
+
+# What NVIDIA's assembler makes of the CUDA kernels; rewrites the tables of docs/cuda.md. Where ptxas is not installed, make setup-ptxas
+# gets it for this folder, 47 MB, with pip.
+ptxas:
+	go run ./tools/ptxas
+
+setup-ptxas:
+	python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --upgrade --target .cache/ptxas nvidia-cuda-nvcc
 
 lint: setup
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt -w $$files"; exit 1; fi
