@@ -103,7 +103,7 @@ func (w *warp) copy(to, from *inst, bytes int32, m uint32, n int) {
 		c.list = append(c.list, copying{lane: uint8(l), n: uint8(n), at: w.where[l], group: c.commits[l]})
 	}
 	if s := w.block.shadow; s != nil {
-		s.change(w, m, n, pendingWrite)
+		s.write(w, m, n, pendingWrite)
 	}
 	if whole != 0 {
 		w.global(from, whole, n, Read, func(lanes uint32, data []byte, base uint64, at *[32]uint64) {

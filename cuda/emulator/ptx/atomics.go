@@ -213,7 +213,7 @@ func (w *warp) atomically(in *inst, sp space, m uint32, f update) {
 	case shared:
 		w.sharedAddresses(in, m, n)
 		if s := w.block.shadow; s != nil {
-			s.change(w, m, n, atomicWrite)
+			s.write(w, m, n, atomicWrite)
 		}
 		for i, a := range w.where {
 			w.access.Address[i] = uint64(a)

@@ -310,3 +310,44 @@ depth:
 	JNZ rows
 	VZEROUPPER
 	RET
+
+DATA evenWords<>+0(SB)/8, $0x0000000200000000
+DATA evenWords<>+8(SB)/8, $0x0000000600000004
+DATA evenWords<>+16(SB)/8, $0x0000000200000000
+DATA evenWords<>+24(SB)/8, $0x0000000600000004
+GLOBL evenWords<>(SB), RODATA|NOPTR, $32
+
+// func vectorAddresses(where *[32]uint32, base unsafe.Pointer, offset, mask, last uint64) bool
+TEXT ·vectorAddresses(SB), NOSPLIT, $0-41
+	MOVQ where+0(FP), DI
+	MOVQ base+8(FP), SI
+	VPBROADCASTQ offset+16(FP), Y10
+	VPBROADCASTQ mask+24(FP), Y11
+	VPBROADCASTQ last+32(FP), Y12
+	VMOVDQU evenWords<>(SB), Y13
+	VPXOR Y14, Y14, Y14
+	VPXOR Y15, Y15, Y15
+	MOVQ $8, CX
+
+four:
+	VPADDQ (SI), Y10, Y0
+	VPAND Y0, Y11, Y1
+	VPOR Y1, Y14, Y14
+	VPSUBQ Y0, Y12, Y2
+	VPOR Y2, Y15, Y15
+	VPERMD Y0, Y13, Y3
+	VMOVDQU X3, (DI)
+	ADDQ $32, SI
+	ADDQ $16, DI
+	DECQ CX
+	JNZ four
+
+	VPTEST Y14, Y14
+	SETEQ AX
+	VMOVMSKPD Y15, BX
+	TESTL BX, BX
+	SETEQ BX
+	ANDB BX, AX
+	MOVB AX, ret+40(FP)
+	VZEROUPPER
+	RET
