@@ -39,6 +39,20 @@ const (
 	diverged    = "diverged"
 )
 
+// status is that of a run whose command ended so.
+func status(err error) string {
+	var d *DivergedError
+	switch {
+	case err == nil:
+		return finished
+	case errors.Is(err, ErrInterrupted):
+		return interrupted
+	case errors.As(err, &d):
+		return diverged
+	}
+	return failed
+}
+
 const (
 	recordFile = "run.json"
 	configFile = "config.yaml"
@@ -111,6 +125,8 @@ type folder struct {
 	Record  Record
 	Resumed bool             // there is a run in it, which is continued
 	Changes []configs.Change // of its configuration and data, accepted
+
+	recorder *recorder // nil where this process does not lead
 }
 
 // chooseFolder decides whether the last run of the configuration's name is continued, and in which folder to run.
@@ -138,7 +154,7 @@ func chooseFolder(s Settings, data dataRecord, threads int, now time.Time) (fold
 	if slices.ContainsFunc(changes, func(c configs.Change) bool { return strings.HasPrefix(c.Key, "distributed.") }) {
 		last.Chosen = nil
 	}
-	return folder{dir, last, true, changes}, nil
+	return folder{Dir: dir, Record: last, Resumed: true, Changes: changes}, nil
 }
 
 // changesSince lists what differs from a run's configuration and changes what is trained.

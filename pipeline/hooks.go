@@ -12,7 +12,7 @@ import (
 // hooks are what happens after each step: the log's lines, the progress bar, checkpoints, and the end where one is asked
 // for. A checkpoint comes after the lines of its step, so that a run that goes on from it repeats none.
 func (r *run) hooks() []hook {
-	lines := []hook{{"showing progress", r.showProgress}, {"writing the log", r.logEpoch}}
+	lines := []hook{{"showing progress", r.showProgress}, {"writing the log", r.logEpoch}, {"recording", r.recordStep}}
 	if !r.team.leads() {
 		lines = nil
 	}
@@ -84,7 +84,10 @@ func (r *run) save(s *Step) error {
 	if errors.As(err, new(*distributed.NotFiniteError)) { // of the aggregate that it has waited for
 		return r.divergence(r.workers[0], s, err)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return r.recordCheckpoint(s.Step)
 }
 
 func (r *run) stopIfAsked(s *Step) error {

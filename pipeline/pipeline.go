@@ -25,6 +25,8 @@ type Settings struct {
 	Log           io.Writer // progress and messages
 	Terminal      bool      // Log is a terminal: show a progress bar
 	Version       string    // of the program
+
+	Opened func(run string) // called by the leading process when training begins in a run's folder; may be nil
 }
 
 // ErrInterrupted is returned when the context was cancelled and a checkpoint has been written.
@@ -77,7 +79,16 @@ func Run(ctx context.Context, s Settings) error {
 		return err
 	}
 	defer r.team.tellWaiting(ctx, s.Log)()
-	for _, command := range s.Config.Command {
+	if err = r.record(ctx); err == nil {
+		err = r.commands(ctx)
+	}
+	return r.finish(r.recordEnd(err))
+}
+
+// commands does what the configuration's command says.
+func (r *run) commands(ctx context.Context) error {
+	for _, command := range r.cfg.Command {
+		var err error
 		switch command {
 		case "train":
 			err = r.train(ctx)
@@ -85,8 +96,8 @@ func Run(ctx context.Context, s Settings) error {
 			err = r.test(ctx)
 		}
 		if err != nil {
-			break
+			return err
 		}
 	}
-	return r.finish(err)
+	return nil
 }
