@@ -151,6 +151,11 @@ func (b *builder) setp(mods []string, args []operand) error {
 	if result == p {
 		return nil
 	}
+	if boolean != "" && q != nil { // c can be p
+		c := b.temporary(1)
+		b.predicateOp("mov", c, args[3], args[3])
+		args[3].reg = c
+	}
 	not := b.temporary(1)
 	b.predicateOp("not", not, operand{reg: result}, operand{reg: result})
 	for _, e := range []struct{ to, from *register }{{p, result}, {q, not}} {
