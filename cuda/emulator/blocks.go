@@ -9,7 +9,7 @@ import "gotrain/cuda/emulator/ptx"
 
 // blockState is a block of a launch. Only the goroutine that runs the block changes it.
 type blockState struct {
-	epoch   uint32 // releases
+	time    uint32 // releases; barriers come on top
 	fenced  bool   // nothing was written since the last fence
 	knows   map[*ticket]int
 	acquire []*ticket // atomics that are under way, to be acquired with the block's next access
@@ -25,13 +25,13 @@ type ticket struct {
 
 // releases are the atomics of one block on a ticket.
 type releases struct {
-	at     []int    // numbers of the releases among the ticket's
-	epochs []uint32 // of the block at each
-	loose  bool     // the last atomic released nothing
+	at    []int    // numbers of the releases among the ticket's
+	times []uint32 // of the block at each
+	loose bool     // the last atomic released nothing
 }
 
 // count notes that a block's atomic counts on a word.
-func (v *view) count(address uint64, block int) {
+func (v *view) count(address uint64, block int, by stamp) {
 	b := &v.blocks[block]
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -50,12 +50,12 @@ func (v *view) count(address uint64, block int) {
 		return
 	}
 	r.at = append(r.at, t.released)
-	r.epochs = append(r.epochs, b.epoch)
+	r.times = append(r.times, timeOf(by))
 	t.released++
 	for other, n := range b.knows {
 		t.knows[other] = max(t.knows[other], n)
 	}
-	b.epoch = min(b.epoch+1, maxEpoch)
+	b.time++
 	b.acquire = append(b.acquire, t)
 }
 
@@ -88,12 +88,13 @@ func (v *view) Fence(block int) {
 	}
 }
 
-// behind says whether a block's access comes behind another block's access of the same word in the same launch.
+// behind says whether an access comes behind another one of the same word in the same launch.
 func (v *view) behind(first, second stamp, a *allocation, cell int) bool {
-	if v.blocks == nil {
-		return true
+	if first>>blockShift == second>>blockShift { // or else they are of one warp, or a barrier is between them
+		return first&severalWarp == second&severalWarp || timeOf(first) != timeOf(second) || timeOf(first) == maxTime
 	}
-	b := &v.blocks[second>>epochBits]
+	block := int(second >> blockShift)
+	b := &v.blocks[block]
 	if b.knows == nil {
 		return false
 	}
@@ -104,23 +105,23 @@ func (v *view) behind(first, second stamp, a *allocation, cell int) bool {
 		return v.everybody(b)
 	case first == atomics:
 		for other, r := range v.tickets[a.base+uint64(cell)<<a.shadow.shift].blocks {
-			if other != int(second>>epochBits) && (r.loose || !b.has(other, r.epochs[len(r.epochs)-1])) {
+			if other != block && (r.loose || !b.has(other, r.times[len(r.times)-1])) {
 				return false
 			}
 		}
 		return true
 	}
-	return b.has(int(first>>epochBits), first&maxEpoch)
+	return b.has(int(first>>blockShift), timeOf(first))
 }
 
-// has says whether a block knows of what another did in an epoch.
-func (b *blockState) has(other int, epoch uint32) bool {
+// has says whether a block knows of what another did until a time.
+func (b *blockState) has(other int, time uint32) bool {
 	for t, n := range b.knows {
 		r := t.blocks[other]
 		if r == nil {
 			continue
 		}
-		for i := len(r.at) - 1; i >= 0 && r.epochs[i] >= epoch; i-- {
+		for i := len(r.at) - 1; i >= 0 && r.times[i] >= time; i-- {
 			if r.at[i] < n {
 				return true
 			}

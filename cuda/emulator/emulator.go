@@ -6,13 +6,14 @@
 // that changes too early is therefore seen changed. Whether two operations were ordered is not left to that order: every operation
 // carries a vector clock, and each word of memory remembers who wrote and read it last (as in FastTrack, Flanagan and Freund, 2009).
 // An access that no stream, event, graph or wait of the host orders behind an earlier conflicting one stops the device with a
-// *Conflict, which names both. Blocks of one launch are checked alike: nothing orders them but atomics behind a fence.
+// *Conflict, which names both. Blocks of one launch are checked alike, which nothing orders but atomics behind a fence, and warps of a
+// block, which barriers order.
 //
 // Further objections, as *ptx.Fault or *AccessError: accesses outside of their allocation, to freed memory, to another device's memory
 // that was not enabled, and reads of bytes that nothing wrote.
 //
-// It does not see: what the host reads and writes in pinned memory, which counts as written; conflicts between the warps of one
-// block in global memory; orders made by loads in a loop (a flag that another block sets) instead of atomics, which it takes for conflicts.
+// It does not see: what the host reads and writes in pinned memory, which counts as written; conflicts between the threads of
+// one warp in global memory; orders made by loads in a loop (a flag that another block sets) instead of atomics, which it takes for conflicts.
 package emulator
 
 import (

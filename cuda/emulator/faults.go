@@ -20,22 +20,30 @@ func (e *AccessError) Error() string { return e.Operation + " " + e.What }
 type Conflict struct {
 	Memory        string // the name of the allocation
 	Start, End    int    // the bytes [Start, End) of it
-	Second, First string // the operations, or the blocks of one launch: the one that was stopped, and the one executed before it
+	Second, First string // who: the one that was stopped, and the one executed before it
 	Writes, Wrote bool   // whether the second writes, and whether the first wrote
-	Blocks        bool   // whether they are blocks of one launch
+	Between       Between
 }
+
+// Between is what the two of a Conflict are.
+type Between uint8
+
+// Two operations, two blocks of a launch, or two warps of a block.
+const (
+	Operations Between = iota
+	Blocks
+	Warps
+)
 
 func (e *Conflict) Error() string { return e.Second + " " + e.what() }
 
 func (e *Conflict) what() string {
-	by, missing := "read by", "no stream, event or graph orders the two"
+	by := "read by"
 	if e.Wrote {
 		by = "written by"
 	}
-	if e.Blocks {
-		missing = "no fence with an atomic orders blocks of a launch"
-	}
-	return fmt.Sprintf("%s bytes %d to %d of %s, %s %s: %s", verb(e.Writes), e.Start, e.End-1, e.Memory, by, e.First, missing)
+	missing := [...]string{"no stream, event or graph orders the two", "no fence with an atomic orders the blocks", "no barrier orders the warps"}
+	return fmt.Sprintf("%s bytes %d to %d of %s, %s %s: %s", verb(e.Writes), e.Start, e.End-1, e.Memory, by, e.First, missing[e.Between])
 }
 
 func verb(writes bool) string {

@@ -11,7 +11,7 @@ import (
 	"gotrain/cuda/emulator/ptx"
 )
 
-// entry is a kernel of 32 threads a block with pointers p and q. %r1 is the block, %r2 the thread, %r3 the thread in the grid; %rd1 and
+// entry is a kernel of at most 64 threads a block with pointers p and q. %r1 is the block, %r2 the thread, %r3 the thread in the grid; %rd1 and
 // %rd2 are p and q, %rd3 and %rd4 are the grid's thread's words in them.
 func entry(name, body string) string {
 	return fmt.Sprintf(`
@@ -19,7 +19,7 @@ func entry(name, body string) string {
 	.param .u64 p,
 	.param .u64 q
 )
-.maxntid 32, 1, 1
+.maxntid 64, 1, 1
 {
 	.reg .pred %%p<4>;
 	.reg .b16 %%rs<4>;
@@ -71,6 +71,17 @@ LOOP:
 	st.global.u32 [%rd2], %r11;
 END:`
 
+// exchange makes the warps of a block read what other warps wrote to p.
+const exchange = `
+	ld.global.u32 %r5, [%rd3];
+	st.global.u32 [%rd3], %r2;
+	bar.sync 0;
+	xor.b32 %r3, %r3, 32;
+	mul.wide.u32 %rd5, %r3, 4;
+	add.s64 %rd3, %rd1, %rd5;
+	ld.global.u32 %r5, [%rd3];
+	st.global.u32 [%rd4], %r5;`
+
 var testKernels = ".version 7.8\n.target sm_80\n.address_size 64\n" +
 	entry("increment", `
 	ld.global.u32 %r5, [%rd3];
@@ -102,6 +113,9 @@ END:`) +
 	entry("last_block", lastBlock) +
 	entry("last_block_without_fence", strings.Replace(lastBlock, "membar.gl;", "", 1)) +
 	entry("too_early", strings.Replace(lastBlock, "@%p1 bra END;\n\tmul", "mul", 1)) +
+	entry("exchange", exchange) +
+	entry("exchange_without_barrier", strings.Replace(exchange, "bar.sync 0;", "", 1)) +
+	entry("overwrite", strings.Replace(strings.Replace(exchange, "ld.global.u32 %r5, [%rd3];", "ld.global.u32 %r5, [%rd1];", 1), "bar.sync 0;", "", 1)) +
 	entry("give_up", `
 	trap;`)
 
@@ -164,6 +178,35 @@ func TestTheLastBlockReadsWhatTheOthersWrote(t *testing.T) {
 	}
 }
 
+func TestWarpsAreOrderedByBarriers(t *testing.T) {
+	r := newRig(t, Options{})
+	p, q := r.memory(0, 4*128, "p"), r.memory(0, 4*128, "q")
+	s := r.stream(0, "compute")
+	r.must(s.Fill(p, 0, 128))
+	l := r.kernel(0, "exchange", 2, p, q)
+	l.Block.X = 64
+	r.must(s.Launch(l))
+	r.must(s.Synchronize())
+	r.wantWords(0, q, 32, 33, 34)
+	for kernel, want := range map[string]string{
+		"exchange_without_barrier": "writes bytes 128 to 131 of p (512 bytes of device 0), read by several warps: no barrier orders the warps",
+		"overwrite":                "reads bytes 0 to 3 of p (512 bytes of device 0), written by warp 0: no barrier orders the warps",
+	} {
+		r := newRig(t, Options{})
+		p, q := r.memory(0, 4*128, "p"), r.memory(0, 4*128, "q")
+		s := r.stream(0, "compute")
+		r.must(s.Fill(p, 0, 128))
+		l := r.kernel(0, kernel, 2, p, q)
+		l.Block.X = 64
+		r.must(s.Launch(l))
+		err := s.Synchronize()
+		var c *Conflict
+		if !errors.As(err, &c) || c.Between != Warps || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", kernel, err)
+		}
+	}
+}
+
 func TestAtomicsOfBlocksAreNoConflict(t *testing.T) {
 	r := newRig(t, Options{})
 	p := r.memory(0, 4, "count")
@@ -188,15 +231,15 @@ func TestFaultsOfKernels(t *testing.T) {
 		{"increment", 3, 4 * 64, 64, "block (2,0,0), thread (0,0,0): reads bytes 256 to 259 of p (256 bytes of device 0)", illegal},
 		{"increment", 2, 4 * 64, 60, "block (1,0,0), thread (28,0,0): reads bytes 240 to 243 of p (256 bytes of device 0), which nothing wrote", illegal},
 		{"one_word", 2, 4, 1, "block (1,0,0), thread (0,0,0): writes bytes 0 to 3 of p (4 bytes of device 0), written by block (0,0,0): " +
-			"no fence with an atomic orders blocks of a launch", stopped},
+			"no fence with an atomic orders the blocks", stopped},
 		{"neighbour", 2, 4 * 64, 64, "block (1,0,0), thread (0,0,0): writes bytes 4 to 7 of q (256 bytes of device 0), written by block (0,0,0): " +
-			"no fence with an atomic orders blocks of a launch", stopped},
-		{"read_then_write", 2, 4, 1, "block (1,0,0), thread (0,0,0): writes bytes 0 to 3 of p (4 bytes of device 0), read by several other blocks: " +
-			"no fence with an atomic orders blocks of a launch", stopped},
+			"no fence with an atomic orders the blocks", stopped},
+		{"read_then_write", 2, 4, 1, "block (1,0,0), thread (0,0,0): writes bytes 0 to 3 of p (4 bytes of device 0), read by several blocks: " +
+			"no fence with an atomic orders the blocks", stopped},
 		{"last_block_without_fence", 3, 4 * 96, 2, "block (2,0,0), thread (0,0,0): reads bytes 0 to 3 of p (384 bytes of device 0), written by block (0,0,0): " +
-			"no fence with an atomic orders blocks of a launch", stopped},
+			"no fence with an atomic orders the blocks", stopped},
 		{"too_early", 3, 4 * 96, 96, "block (1,0,0), thread (0,0,0): writes bytes 128 to 131 of p (384 bytes of device 0), read by block (0,0,0): " +
-			"no fence with an atomic orders blocks of a launch", stopped},
+			"no fence with an atomic orders the blocks", stopped},
 		{"give_up", 1, 4, 1, "block (0,0,0), thread (0,0,0): trap", stopped},
 	}
 	for _, test := range tests {
@@ -266,8 +309,8 @@ func TestLaunchErrors(t *testing.T) {
 		{"no blocks", func(l *driver.Launch) { l.Grid.Y = 0 }, "grid (1,0,1), which has to be from 1 to (2147483647,65535,65535)"},
 		{"too many blocks", func(l *driver.Launch) { l.Grid.Z = 65536 }, "grid (1,1,65536), which has to be from 1 to (2147483647,65535,65535)"},
 		{"too many threads", func(l *driver.Launch) { l.Block = dim(32, 33, 1) }, "block (32,33,1), which has to be from 1 to (1024,1024,64) and 1024 threads"},
-		{"more threads than compiled for", func(l *driver.Launch) { l.Block = dim(33, 1, 1) },
-			"block (33,1,1) has 33 threads, but the kernel was compiled for at most 32"},
+		{"more threads than compiled for", func(l *driver.Launch) { l.Block = dim(65, 1, 1) },
+			"block (65,1,1) has 65 threads, but the kernel was compiled for at most 64"},
 		{"too much shared memory", func(l *driver.Launch) { l.Shared = 49152 },
 			"49152 bytes of dynamic shared memory, but the kernel may have 49136 beside 16 of its own; AllowShared allows more"},
 		{"parameters of another kernel", func(l *driver.Launch) { l.Params = l.Params[:8] }, "8 bytes of parameters, but the kernel takes 16"},

@@ -53,7 +53,7 @@ func (m *machine) run(o *op) error {
 	v.parallel = m.options.Workers > 1
 	v.locks = new([64]sync.Mutex)
 	v.tickets = map[uint64]*ticket{}
-	v.blocks = make([]blockState, min(l.Grid.X*l.Grid.Y*l.Grid.Z, maxBlock))
+	v.blocks = make([]blockState, min(l.Grid.X*l.Grid.Y*l.Grid.Z, maxBlocks))
 	_, err := o.function.kernel.Run(ptx.Config{
 		Grid: ptx.Dim(l.Grid), Block: ptx.Dim(l.Block), Shared: l.Shared, Params: l.Params,
 		Memory: v, Workers: m.options.Workers, Unchecked: m.options.Loose,
@@ -124,10 +124,10 @@ func (v *view) Access(x *ptx.Access) error {
 	if x.Kind == ptx.Write {
 		b.fenced = false
 	}
+	by := makeStamp(block, x.Epoch+b.time, x.Warp)
 	if even && x.Kind != ptx.Atomic {
-		return v.touch(a, first, next, x, lane, block)
+		return v.touch(a, first, next, x, lane, by)
 	}
-	by := stamp(block)<<epochBits | b.epoch
 	for m := x.Served; m != 0; m &= m - 1 {
 		l := bits.TrailingZeros32(m)
 		at := int(x.Address[l] - a.base)
@@ -136,7 +136,7 @@ func (v *view) Access(x *ptx.Access) error {
 				continue // as read finds, only faster
 			}
 		}
-		if err := v.touch(a, at, at+x.Size, x, l, block); err != nil {
+		if err := v.touch(a, at, at+x.Size, x, l, by); err != nil {
 			return err
 		}
 	}
@@ -147,16 +147,15 @@ func (v *view) Access(x *ptx.Access) error {
 const page = 12
 
 // touch checks and notes the access of bytes [at, end) of an allocation by lanes from the given one on.
-func (v *view) touch(a *allocation, at, end int, x *ptx.Access, lane, block int) error {
-	by := stamp(block)<<epochBits | v.blocks[block].epoch
+func (v *view) touch(a *allocation, at, end int, x *ptx.Access, lane int, by stamp) error {
 	for from := at; from < end; {
 		to := end
 		if v.parallel {
 			to = min(end, (from>>page+1)<<page)
 		}
-		w, begin, word := v.touchPage(a, from, to, x.Kind, by, block)
+		w, begin, word := v.touchPage(a, from, to, x.Kind, by)
 		if w != nil {
-			return v.object(lane+(begin-at)/x.Size, v.cause(a, w, begin, begin+word, x.Kind, block))
+			return v.object(lane+(begin-at)/x.Size, v.cause(a, w, begin, begin+word, x.Kind, by))
 		}
 		from = to
 	}
@@ -164,7 +163,7 @@ func (v *view) touch(a *allocation, at, end int, x *ptx.Access, lane, block int)
 }
 
 // touchPage is touch for bytes of one page. What is wrong comes with the byte where it begins, and the size of the word there.
-func (v *view) touchPage(a *allocation, at, end int, k ptx.AccessKind, by stamp, block int) (*wrong, int, int) {
+func (v *view) touchPage(a *allocation, at, end int, k ptx.AccessKind, by stamp) (*wrong, int, int) {
 	if v.parallel {
 		l := &v.locks[(a.base>>numberShift+uint64(at)>>page)%uint64(len(v.locks))]
 		l.Lock()
@@ -187,7 +186,7 @@ func (v *view) touchPage(a *allocation, at, end int, k ptx.AccessKind, by stamp,
 		w = v.write(a, from, to, by)
 	case ptx.Atomic:
 		if w = v.atomic(a, from, to, by); w == nil {
-			v.count(a.base+uint64(at), block)
+			v.count(a.base+uint64(at), int(by>>blockShift), by)
 		}
 	}
 	if w == nil {
@@ -208,7 +207,7 @@ func (v *view) split(a *allocation, at, end int) {
 }
 
 // cause tells what is wrong.
-func (v *view) cause(a *allocation, w *wrong, at, end int, k ptx.AccessKind, block int) error {
+func (v *view) cause(a *allocation, w *wrong, at, end int, k ptx.AccessKind, by stamp) error {
 	if w.unwritten {
 		return &AccessError{v.op.String(), fmt.Sprintf("reads bytes %d to %d of %s, which nothing wrote", at, end-1, a)}
 	}
@@ -217,16 +216,25 @@ func (v *view) cause(a *allocation, w *wrong, at, end int, k ptx.AccessKind, blo
 		c.Second, c.First = v.op.String(), v.order.unordered(w.first, v.op).String()
 		return c
 	}
-	grid := ptx.Dim(v.op.launch.Grid)
-	c.Blocks = true
+	grid, block := ptx.Dim(v.op.launch.Grid), int(by>>blockShift)
+	if w.by>>blockShift == by>>blockShift {
+		c.Between = Warps
+		c.Second = fmt.Sprintf("warp %d of block %s of %s", by&severalWarp, blockAt(grid, block), v.op)
+		c.First = fmt.Sprintf("warp %d", w.by&severalWarp)
+		if w.by&severalWarp == severalWarp {
+			c.First = "several warps"
+		}
+		return c
+	}
+	c.Between = Blocks
 	c.Second = fmt.Sprintf("block %s of %s", blockAt(grid, block), v.op)
-	switch w.block {
+	switch w.by {
 	case several:
-		c.First = "several other blocks"
+		c.First = "several blocks"
 	case atomics:
-		c.First = "other blocks by atomics"
+		c.First = "other blocks' atomics"
 	default:
-		c.First = fmt.Sprintf("block %s", blockAt(grid, int(w.block>>epochBits)))
+		c.First = fmt.Sprintf("block %s", blockAt(grid, int(w.by>>blockShift)))
 	}
 	return c
 }
@@ -243,7 +251,7 @@ func (v *view) span(address uint64, bytes int, k ptx.AccessKind) ([]byte, error)
 		return nil, &AccessError{v.op.String(), wrong}
 	}
 	if a.shadow != nil {
-		if w, begin, word := v.touchPage(a, at, at+bytes, k, 0, 0); w != nil {
+		if w, begin, word := v.touchPage(a, at, at+bytes, k, 0); w != nil {
 			return nil, v.cause(a, w, begin, min(begin+word, a.size), k, 0)
 		}
 	}

@@ -17,21 +17,29 @@ type cell struct {
 	r, rb uint32
 }
 
-// stamp is a block of a launch with its epoch: how many fences with an atomic it had behind it.
+// stamp is who of a launch: a block and a warp of it, and when. A block's time counts its barriers and its fences with an atomic.
 //
-//	31        12 11       0
-//	|   block   |  epoch  |
+//	31        15 14       6 5      0
+//	|   block   |   time   |  warp  |
 //
-// Of larger grids, several blocks count as one; later epochs count as the last one.
+// Of larger grids, several blocks count as one; later times count as the last one.
 type stamp = uint32
 
 const (
-	epochBits = 12
-	maxEpoch  = 1<<epochBits - 1
-	several   = 1<<32 - 1                // several blocks have read
-	atomics   = (1<<20 - 2) << epochBits // any number of blocks, by atomics
-	maxBlock  = 1<<20 - 3
+	timeShift   = 6
+	blockShift  = 15
+	maxTime     = 1<<(blockShift-timeShift) - 1
+	severalWarp = 1<<timeShift - 1                       // several warps of the block have read
+	several     = 1<<32 - 1                              // several blocks have read
+	atomics     = (1<<(32-blockShift) - 2) << blockShift // any number of blocks, by atomics
+	maxBlocks   = 1<<(32-blockShift) - 2
 )
+
+func makeStamp(block int, time uint32, warp int) stamp {
+	return stamp(block)<<blockShift | min(time, maxTime)<<timeShift | stamp(warp)
+}
+
+func timeOf(s stamp) uint32 { return s >> timeShift & maxTime }
 
 func newShadow(bytes int, shift uint) *shadow {
 	return &shadow{cells: make([]cell, (bytes+1<<shift-1)>>shift), shift: shift}
@@ -68,7 +76,7 @@ type wrong struct {
 	unwritten bool   // read, and nothing wrote it
 	first     uint32 // else: the identifier of the operation that nothing orders before this one
 	wrote     bool   // and whether it wrote the word
-	block     stamp  // of the same operation: its other block
+	by        stamp  // of the same operation: which block and warp
 }
 
 // read notes that a block reads words, and says what is wrong with it.
@@ -82,8 +90,8 @@ func (v *view) read(a *allocation, from, to int, by stamp) *wrong {
 		}
 		switch {
 		case c.w == me:
-			if c.wb>>epochBits != by>>epochBits && !v.behind(c.wb, by, a, from+i) {
-				return &wrong{cell: i, first: me, wrote: true, block: c.wb}
+			if c.wb != by && !v.behind(c.wb, by, a, from+i) {
+				return &wrong{cell: i, first: me, wrote: true, by: c.wb}
 			}
 		case c.w == 0:
 			if !a.shadow.written {
@@ -97,10 +105,13 @@ func (v *view) read(a *allocation, from, to int, by stamp) *wrong {
 		}
 		switch {
 		case c.r == me || c.r >= v.firstSet:
-			if c.rb>>epochBits == by>>epochBits {
-				c.rb = by
-			} else {
+			switch {
+			case c.rb>>blockShift != by>>blockShift:
 				c.rb = several
+			case timeOf(c.rb) == timeOf(by):
+				c.rb |= severalWarp
+			default:
+				c.rb = by
 			}
 		case c.r == 0 || c.r == pastReader:
 			c.r, c.rb = me, by
@@ -122,8 +133,8 @@ func (v *view) write(a *allocation, from, to int, by stamp) *wrong {
 		c := &cells[i]
 		switch {
 		case c.w == me:
-			if c.wb>>epochBits != by>>epochBits && !v.behind(c.wb, by, a, from+i) {
-				return &wrong{cell: i, first: me, wrote: true, block: c.wb}
+			if c.wb != by && !v.behind(c.wb, by, a, from+i) {
+				return &wrong{cell: i, first: me, wrote: true, by: c.wb}
 			}
 		case c.w == 0 || c.w == past:
 		default:
@@ -146,8 +157,8 @@ func (v *view) readers(c *cell, i int, by stamp, a *allocation, from int, past *
 		return nil
 	}
 	if c.r == v.op.id || c.r >= v.firstSet {
-		if c.rb>>epochBits != by>>epochBits && !v.behind(c.rb, by, a, from+i) {
-			return &wrong{cell: i, first: v.op.id, block: c.rb}
+		if c.rb != by && !v.behind(c.rb, by, a, from+i) {
+			return &wrong{cell: i, first: v.op.id, by: c.rb}
 		}
 		if c.r == v.op.id {
 			return nil
@@ -168,8 +179,8 @@ func (v *view) atomic(a *allocation, from, to int, by stamp) *wrong {
 		c := &cells[i]
 		switch {
 		case c.w == me:
-			if c.wb != atomics && c.wb>>epochBits != by>>epochBits && !v.behind(c.wb, by, a, from+i) {
-				return &wrong{cell: i, first: me, wrote: true, block: c.wb}
+			if c.wb != atomics && c.wb != by && !v.behind(c.wb, by, a, from+i) {
+				return &wrong{cell: i, first: me, wrote: true, by: c.wb}
 			}
 		case c.w == 0:
 			if !a.shadow.written {
