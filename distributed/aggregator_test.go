@@ -399,7 +399,7 @@ func TestLongMessagesGoInRounds(t *testing.T) {
 		if to == 1 {
 			return 0 // worker 1 owns nothing
 		}
-		return chunkBytes - 1000 + 100*to*to*to*to*to*to
+		return chunk - 1000 + 100*to*to*to*to*to*to
 	}
 	errs := make(chan error, n)
 	for _, m := range members {
@@ -409,7 +409,7 @@ func TestLongMessagesGoInRounds(t *testing.T) {
 				send[w] = bytes.Repeat([]byte{byte(10*m.Rank() + w)}, length(m.Rank(), w))
 				receive[w] = make([]byte, length(w, m.Rank()))
 			}
-			if err := inRounds(m, group.Tag{Bucket: 3}, send, receive, 0); err != nil {
+			if err := inRounds(m, group.Tag{Bucket: 3}, send, receive); err != nil {
 				errs <- err
 				return
 			}

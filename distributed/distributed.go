@@ -23,7 +23,7 @@ type Settings struct {
 	Columns         int  // values of a column; 0: one output channel
 	ZeroThreshold   bool // 1 bit: tell values by their sign; false: by their column's mean
 	BucketBytes     int  // of float32 gradients exchanged at a time, at least; 0: all at once
-	ChunkBytes      int  // of a long message sent at a time, 32 KiB at least; see Link.ChunkBytes
+	AtOnce          bool // send long messages at once, over fast links; false: a chunk at a time
 	Overlap         bool // exchange while the backward pass goes on; false: when it has ended
 	DoubleBuffering bool // Wait gives the aggregate of the step before
 }

@@ -113,7 +113,7 @@ func (x *exchange) run(b *Bucket) {
 
 func (x *exchange) aggregate(b *Bucket) error {
 	a, m, rank := x.a, &x.set.buckets[b.Index], x.a.member.Rank()
-	if err := inRounds(a.member, group.Tag{Phase: group.Scatter, Step: x.step, Bucket: b.Index}, m.parts, m.received, a.settings.ChunkBytes); err != nil {
+	if err := x.exchange(group.Scatter, b, m.parts, m.received); err != nil {
 		return err
 	}
 	headers := make([]header, len(m.received))
@@ -142,7 +142,7 @@ func (x *exchange) aggregate(b *Bucket) error {
 		putFlag(m.sums[rank], bad)
 	}
 	x.spent(start)
-	if err := inRounds(a.member, group.Tag{Phase: group.Gather, Step: x.step, Bucket: b.Index}, m.toAll, m.sums, a.settings.ChunkBytes); err != nil {
+	if err := x.exchange(group.Gather, b, m.toAll, m.sums); err != nil {
 		return err
 	}
 	start = time.Now()
@@ -157,6 +157,15 @@ func (x *exchange) aggregate(b *Bucket) error {
 	}
 	x.spent(start)
 	return nil
+}
+
+// exchange sends one phase of a bucket.
+func (x *exchange) exchange(phase group.Phase, b *Bucket, send, receive [][]byte) error {
+	tag := group.Tag{Phase: phase, Step: x.step, Bucket: b.Index}
+	if x.a.settings.AtOnce {
+		return x.a.member.Exchange(tag, send, receive)
+	}
+	return inRounds(x.a.member, tag, send, receive)
 }
 
 func notFinite(err error) bool { return errors.As(err, new(*NotFiniteError)) }

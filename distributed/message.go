@@ -84,19 +84,20 @@ func (a *Aggregator) newSet(bits int) *set {
 	return s
 }
 
-// chunkBytes is the length of chunks where nothing is known of the link.
-const chunkBytes = 32 << 10
+// chunk is how many bytes of a long message are under way at a time. The queues of slow links hold as many, and MPI sends as
+// many without asking the receiver first.
+const chunk = 32 << 10
 
 // inRounds is Exchange for messages that may be long. Where one is longer than a chunk, they go in rounds, in each of which
 // every worker sends a chunk to one other and receives one. With more at a time there are several streams on each link, and
 // more than the queue of a slow one holds, which then drops packets that have to be sent again. Each worker sends the longest
 // message or receives it, so that all come to the same rounds.
-func inRounds(m group.Member, tag group.Tag, send, receive [][]byte, chunk int) error {
+func inRounds(m group.Member, tag group.Tag, send, receive [][]byte) error {
 	longest := 0
 	for w := range send {
 		longest = max(longest, len(send[w]), len(receive[w]))
 	}
-	if chunk = max(chunk, chunkBytes); longest <= chunk {
+	if longest <= chunk {
 		return m.Exchange(tag, send, receive)
 	}
 	cut := func(b []byte, at int) []byte { return b[min(at, len(b)):min(at+chunk, len(b))] }

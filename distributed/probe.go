@@ -90,11 +90,8 @@ type Link struct {
 	Burst     float64 // bytes
 	Message   float64 // seconds of a processor that an exchange of short messages takes in this process
 	Byte      float64 // and each byte
+	AtOnce    bool    // long messages are faster at once than in chunks, and that is what Bandwidth and Byte are of
 }
-
-// ChunkBytes is how much of a long message should go at a time: what the link passes in 0.1 ms. That is short beside what queues
-// hold, and long beside the latency of fast networks.
-func (l Link) ChunkBytes() int { return max(int(1e-4*l.Bandwidth), chunkBytes) }
 
 // MeasureLink measures exchanges of all workers with all, of short messages and of ones that make up so many bytes from each
 // worker: few at a time, after the link has been idle, and many in a row.
@@ -102,7 +99,8 @@ func MeasureLink(m group.Member, few, many int, idle time.Duration) (l Link, err
 	if m.Size() == 1 {
 		return l, nil
 	}
-	exchange := func(bytes int) (seconds float64, err error) {
+	tag := group.Tag{Phase: group.Control}
+	exchange := func(bytes int, atOnce bool) error {
 		each := max(bytes/(m.Size()-1), 1)
 		send, receive := make([][]byte, m.Size()), make([][]byte, m.Size())
 		for w := range send {
@@ -110,40 +108,57 @@ func MeasureLink(m group.Member, few, many int, idle time.Duration) (l Link, err
 				send[w], receive[w] = make([]byte, each), make([]byte, each)
 			}
 		}
-		start := time.Now()
-		err = inRounds(m, group.Tag{Phase: group.Control}, send, receive, 0)
-		return time.Since(start).Seconds(), err
+		if atOnce {
+			return m.Exchange(tag, send, receive)
+		}
+		return inRounds(m, tag, send, receive)
 	}
 	// middle is the median time, and work the mean time of processors; the first exchange does not count.
-	middle := func(rounds, bytes int, idle time.Duration) (seconds, work float64, err error) {
+	middle := func(rounds, bytes int, atOnce bool, idle time.Duration) (seconds, work float64, err error) {
 		var times []float64
 		var before float64
 		for n := range rounds + 1 {
 			time.Sleep(idle)
-			t, err := exchange(bytes)
-			if err != nil {
+			if n == 1 {
+				before = ProcessorSeconds()
+			}
+			start := time.Now()
+			if err := exchange(bytes, atOnce); err != nil {
 				return 0, 0, err
 			}
 			if n > 0 {
-				times = append(times, t)
-			} else {
-				before = ProcessorSeconds()
+				times = append(times, time.Since(start).Seconds())
 			}
 		}
 		work = (ProcessorSeconds() - before) / float64(rounds)
 		slices.Sort(times)
 		return times[len(times)/2], work, nil
 	}
-	if l.Latency, l.Message, err = middle(21, 64, 0); err != nil {
+	if l.Latency, l.Message, err = middle(21, 64, true, 0); err != nil {
 		return l, err
 	}
-	short, _, err := middle(5, few, idle)
+	short, _, err := middle(5, few, false, idle)
 	if err != nil {
 		return l, err
 	}
-	long, work, err := middle(3, many, 0)
+	long, work, err := middle(3, many, false, 0)
 	if err != nil {
 		return l, err
+	}
+	whole, wholeWork, err := middle(3, many, true, 0)
+	if err != nil {
+		return l, err
+	}
+	all, err := gather(m, tag, []float64{long, whole}) // all workers are to come to the same
+	if err != nil {
+		return l, err
+	}
+	var chunks, once float64
+	for _, times := range all {
+		chunks, once = chunks+times[0], once+times[1]
+	}
+	if l.AtOnce = once < chunks/2; l.AtOnce {
+		long, work = whole, wholeWork
 	}
 	l.Bandwidth = float64(many) / max(long-l.Latency, long/4) // a latency that was disturbed leaves something
 	l.Burst = max(0, float64(few)-l.Bandwidth*max(0, short-l.Latency))

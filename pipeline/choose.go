@@ -10,9 +10,9 @@ import (
 
 // choice is what was chosen by measuring, once, at the run's first start.
 type choice struct {
-	Bits        int    `json:"bits,omitempty"`       // for bits: auto
-	BucketBytes int    `json:"bucketBytes"`          // of gradients exchanged at a time
-	ChunkBytes  int    `json:"chunkBytes,omitempty"` // of long messages sent at a time
+	Bits        int    `json:"bits,omitempty"`   // for bits: auto
+	BucketBytes int    `json:"bucketBytes"`      // of gradients exchanged at a time
+	AtOnce      bool   `json:"atOnce,omitempty"` // of long messages, see distributed.Settings
 	Why         string `json:"why"`
 }
 
@@ -59,7 +59,7 @@ func (b *bench) choose() (c choice, err error) {
 		return c, err
 	}
 	o := best(options)
-	c = choice{BucketBytes: o.settings.BucketBytes, ChunkBytes: o.settings.ChunkBytes}
+	c = choice{BucketBytes: o.settings.BucketBytes, AtOnce: o.settings.AtOnce}
 	link := fmt.Sprintf("workers send %s with a latency of %s", rate(m.Link.Bandwidth), duration(m.Link.Latency))
 	if !d.Bits.Auto {
 		c.Why = fmt.Sprintf("Chosen: buckets of %s (%s)", bytesText(int64(c.BucketBytes)), link)
@@ -101,7 +101,7 @@ func (b *bench) options(m distributed.Machine, bits []int, within float64) ([]op
 		fastest := fastest(all)
 		for i := range all {
 			o := &all[i]
-			if o.Total > within*least || turn > 0 && o.measured > 1.5*fastest { // where a difference is that plain, once is enough
+			if o.Total > within*least || turn > 0 && o.measured > 3*fastest { // where a difference is that plain, once is enough
 				continue
 			}
 			seconds, err := b.step(o.settings, o.Bits, min(max(2, int(0.25/max(o.Total, 1e-3))), 25))
@@ -148,7 +148,7 @@ func best(all []option) option {
 // where links are so slow that most of the time is theirs, it is right.
 func (b *bench) settings(m distributed.Machine, bits int) []distributed.Settings {
 	s := settings(b.r.cfg, b.r.cfg.Distributed.BucketSize)
-	s.ChunkBytes = m.Link.ChunkBytes()
+	s.AtOnce = m.Link.AtOnce
 	if s.BucketBytes > 0 {
 		return []distributed.Settings{s}
 	}
@@ -173,7 +173,7 @@ func leastBits(r *run) int {
 func (r *run) settings() distributed.Settings {
 	s := settings(r.cfg, r.cfg.Distributed.BucketSize)
 	if c := r.Record.Chosen; c != nil {
-		s.ChunkBytes = c.ChunkBytes
+		s.AtOnce = c.AtOnce
 		if s.BucketBytes == 0 {
 			s.BucketBytes = c.BucketBytes
 		}

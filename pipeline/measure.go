@@ -75,7 +75,7 @@ func (b *bench) machine(bits ...int) (m distributed.Machine, err error) {
 		return m, err
 	}
 	// Every worker measures for itself, and all at the same time: quantizers by bits, and then latency and bandwidth.
-	found := make([][]float64, len(r.workers))
+	found, atOnce := make([][]float64, len(r.workers)), make([]bool, len(r.workers))
 	if err := r.team.each(func(i int, w group.Member) error {
 		for _, n := range bits {
 			encode, decode := distributed.QuantizerSeconds(w, layout, r.workers[i].exec.Arena(graph.Gradients), n, s)
@@ -87,6 +87,7 @@ func (b *bench) machine(bits ...int) (m distributed.Machine, err error) {
 		idle := time.Duration(min(m.Backward, 0.5) * float64(time.Second))
 		link, err := distributed.MeasureLink(w, layout.Size/4, 4*layout.Size, idle) // what about 1 bit takes, and what 32 take
 		found[i] = append(found[i], link.Latency, link.Bandwidth, link.Burst, link.Message, link.Byte)
+		atOnce[i] = link.AtOnce
 		return err
 	}); err != nil {
 		return m, err
@@ -99,7 +100,7 @@ func (b *bench) machine(bits ...int) (m distributed.Machine, err error) {
 		m.Encode[n], m.Decode[n] = mean(2*j), mean(2*j+1)
 	}
 	last := 2 * len(bits)
-	m.Link = distributed.Link{Latency: mean(last), Bandwidth: mean(last + 1), Burst: mean(last + 2)}
+	m.Link = distributed.Link{Latency: mean(last), Bandwidth: mean(last + 1), Burst: mean(last + 2), AtOnce: atOnce[0]}
 	here := float64(len(r.workers)) // whose work the process cannot tell apart
 	m.Link.Message, m.Link.Byte = mean(last+3)/here, mean(last+4)/here
 	return m, nil
