@@ -25,6 +25,19 @@ var convShapes = []kernels.ConvShape{
 	{N: 3, H: 1, W: 70, C: 2, K: 1, Kernel: 1, Stride: 1, Pad: 0},
 }
 
+// randomConvShapes are others, the same in every run.
+func randomConvShapes(n int) (all []kernels.ConvShape) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for len(all) < n {
+		c := kernels.ConvShape{N: 1 + r.IntN(3), H: 1 + r.IntN(12), W: 1 + r.IntN(12), C: 1 + r.IntN(40), K: 1 + r.IntN(80),
+			Kernel: 1 + r.IntN(5), Stride: 1 + r.IntN(3), Pad: r.IntN(4)}
+		if c.Pad < c.Kernel && min(c.H, c.W)+2*c.Pad >= c.Kernel {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
 var maths = []kernels.Math{kernels.FFMA, kernels.TF32, kernels.BF16, kernels.Mixed}
 
 // convCase is a convolution with its operands on the device, and what the reference makes of them.
@@ -83,7 +96,7 @@ func (k *convCase) pack() {
 func TestConvolutionsAndTheirGradients(t *testing.T) {
 	d := open(t)
 	for _, m := range maths {
-		for _, c := range convShapes {
+		for _, c := range append(randomConvShapes(6), convShapes...) {
 			t.Run(fmt.Sprint(m, " ", c), func(t *testing.T) {
 				d := *d
 				d.t = t
@@ -138,5 +151,38 @@ func (k *convCase) backwardWeights(t *testing.T) {
 		check("split: ", k.SplitScratch(), func(dw, scratch driver.Pointer) []driver.Launch {
 			return k.SplitWeights(k.ConvShape, k.math, x, dy, dw, scratch)[i]
 		})
+	}
+}
+
+// Tiles are chosen by shape alone, and small convolutions get small ones.
+func TestTilesFitTheConvolution(t *testing.T) {
+	for _, test := range []struct {
+		shape                          kernels.ConvShape
+		math                           kernels.Math
+		forward, backwardData, weights string
+	}{
+		{kernels.ConvShape{N: 128, H: 32, W: 32, C: 16, K: 16, Kernel: 3, Stride: 1, Pad: 1}, kernels.FFMA, "128x16", "128x16", "16x64 in 158 splits"},
+		{kernels.ConvShape{N: 128, H: 16, W: 16, C: 32, K: 32, Kernel: 3, Stride: 1, Pad: 1}, kernels.BF16, "128x32", "128x32", "32x64 in 86 splits"},
+		{kernels.ConvShape{N: 32, H: 8, W: 8, C: 64, K: 64, Kernel: 3, Stride: 1, Pad: 1}, kernels.FFMA, "32x32", "32x32", "64x64 in 16 splits"},
+		{kernels.ConvShape{N: 1024, H: 16, W: 16, C: 32, K: 64, Kernel: 3, Stride: 2, Pad: 1}, kernels.TF32, "128x64", "128x32", "64x64 in 94 splits"},
+		{kernels.ConvShape{N: 64, H: 7, W: 7, C: 512, K: 512, Kernel: 3, Stride: 1, Pad: 1}, kernels.BF16, "128x128", "128x128", "128x128 in 1 splits"},
+		{kernels.ConvShape{N: 1, H: 1, W: 1, C: 1, K: 1, Kernel: 1, Stride: 1, Pad: 0}, kernels.FFMA, "32x32", "32x32", "16x64 in 1 splits"},
+	} {
+		forward, backwardData, weights := test.shape.ChosenTiles(test.math)
+		if forward != test.forward || backwardData != test.backwardData || weights != test.weights {
+			t.Errorf("%s, %s: %s, %s, %s, want %s, %s, %s", test.math, test.shape, forward, backwardData, weights, test.forward, test.backwardData, test.weights)
+		}
+	}
+}
+
+// What docs and measurements state of a convolution: ResNet-20's inner one at 128 images.
+func TestWorkOfAConvolution(t *testing.T) {
+	c := kernels.ConvShape{N: 128, H: 32, W: 32, C: 16, K: 16, Kernel: 3, Stride: 1, Pad: 1}
+	if got, want := c.Flops(), 603979776; got != want {
+		t.Errorf("%d operations, want %d", got, want)
+	}
+	forward, backwardData, backwardWeights := c.Bytes(kernels.BF16)
+	if got, want := [3]int{forward, backwardData, backwardWeights}, [3]int{12587520, 8393216, 8397824}; got != want {
+		t.Errorf("%d bytes, want %d", got, want)
 	}
 }

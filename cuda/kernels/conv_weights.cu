@@ -1,4 +1,4 @@
-// conv_weights.cu: the gradient of a convolution by its weights, and the packing of weights for the other two products.
+// conv_weights.cu: the gradient of a convolution by its weights.
 //
 // dweight[k][tap, c] = sum over pixels of dy[pixel][k] x[source(pixel, tap)][c]: a small matrix with a very long sum. The pixels
 // are split over blocks (grid z) and, in a block, over warps that each have the whole tile. Partial sums of blocks go to scratch
