@@ -12,6 +12,8 @@ import (
 	"gotrain/configs"
 	"gotrain/cpu"
 	"gotrain/cpu/reference"
+	"gotrain/cuda"
+	"gotrain/cuda/emulator"
 	"gotrain/graph"
 	"gotrain/internal/safetensors"
 	"gotrain/network"
@@ -27,6 +29,17 @@ var goldenExecutors = []struct {
 	{"cpu", graph.Float32, func(s graph.Source) (graph.Executor, error) { return cpu.New(s, cpu.Options{}) }},
 	{"cpu direct", graph.Float32, func(s graph.Source) (graph.Executor, error) { return cpu.New(s, cpu.Options{Direct: true}) }},
 	{"cpu bfloat16", graph.BFloat16, func(s graph.Source) (graph.Executor, error) { return cpu.New(s, cpu.Options{}) }},
+	{"cuda, emulated", graph.Float32, emulated},
+	{"cuda bfloat16, emulated", graph.BFloat16, emulated},
+}
+
+// emulated opens an executor on an emulated GPU.
+func emulated(s graph.Source) (graph.Executor, error) {
+	f, err := cuda.NewFleet(emulator.New(emulator.Options{}), s, cuda.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return f.Executor(0), nil
 }
 
 // The limits of what rounding may do.
