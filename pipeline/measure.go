@@ -151,7 +151,7 @@ func (b *bench) computation(m *distributed.Machine) error {
 	m.Slowdown = slow[0] / float64(r.team.workers)
 	for _, times := range steps {
 		slices.Sort(times)
-		m.Ready = append(m.Ready, times[len(times)/2])
+		m.Ready = append(m.Ready, times[len(times)/4]) // what else a machine does only makes times longer
 	}
 	// Who is first waits for the last, who began last: its gradients are later than its own clock says.
 	m.Backward, m.Update = m.Ready[count], m.Ready[count+1]
