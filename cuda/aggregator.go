@@ -39,7 +39,8 @@ func (r *residuals) current() driver.Pointer { return r.versions[r.now] }
 func (r *residuals) next() driver.Pointer    { return r.versions[1-r.now] }
 func (r *residuals) commit()                 { r.now = 1 - r.now }
 
-// NewAggregator returns the aggregator of a worker. All workers of the fleet need one, with the same settings.
+// NewAggregator returns the aggregator of a worker, in the place of the one before, whose memory it frees. All workers of the fleet need
+// one, with the same settings.
 func (e *Executor) NewAggregator(s distributed.Settings) (*Aggregator, error) {
 	f := e.fleet
 	if s.DoubleBuffering {
@@ -48,15 +49,32 @@ func (e *Executor) NewAggregator(s distributed.Settings) (*Aggregator, error) {
 	a := &Aggregator{e: e, settings: s, messages: map[int]*messages{},
 		buckets: distributed.Buckets(&f.plan.Parameters, f.plan.Buckets, s, len(f.workers))}
 	a.flags.what, a.found.what = e.named("flags"), e.named("flags")
-	if _, err := e.device.reserve(&a.flags, 8*len(a.buckets)); err != nil {
-		return nil, err
+	if e.aggregator != nil {
+		f.forget() // its steps
+		if err := e.aggregator.free(); err != nil {
+			return nil, e.wrong("freeing an aggregator", err)
+		}
 	}
-	if _, err := e.device.reserveHost(&a.found, 8*len(a.buckets)); err != nil {
-		return nil, err
-	}
-	f.forget() // steps with an aggregator before this one
 	e.aggregator = a
 	return a, nil
+}
+
+// free frees all that the aggregator has on its device.
+func (a *Aggregator) free() error {
+	all := []driver.Pointer{a.flags.at, a.worker.versions[0], a.worker.versions[1], a.owner.versions[0], a.owner.versions[1]}
+	for _, m := range a.messages {
+		all = append(all, m.sent.at, m.came.at, m.sums.at, m.results, m.tables)
+	}
+	var errs []error
+	for _, p := range all {
+		if p != 0 {
+			errs = append(errs, a.e.device.Free(p))
+		}
+	}
+	if len(a.found.Bytes) > 0 {
+		errs = append(errs, a.e.device.FreeHost(a.found.Host))
+	}
+	return errors.Join(errs...)
 }
 
 // exchange is the aggregation of one step. It is done within the executor's Step, so that its methods are not to be called.
@@ -185,8 +203,14 @@ func (a *Aggregator) write(to driver.Pointer, values []float32) error {
 	return e.move("writing residuals from", graph.Gradients, to, e.mirrors[graph.Gradients].Pointer)
 }
 
-// prepare makes room for a step's messages and residuals.
+// prepare makes room for a step's flags, messages and residuals.
 func (a *Aggregator) prepare(bits int) error {
+	if _, err := a.e.device.reserve(&a.flags, 8*len(a.buckets)); err != nil {
+		return err
+	}
+	if _, err := a.e.device.reserveHost(&a.found, 8*len(a.buckets)); err != nil {
+		return err
+	}
 	if a.messages[bits] == nil {
 		m, err := a.newMessages(a.format(bits))
 		if err != nil {

@@ -18,6 +18,8 @@ type messages struct {
 
 	results driver.Pointer // kernels.ResultBytes of each worker, one after the other
 	table   driver.Pointer // pointers to them
+
+	tables driver.Pointer // all tables, in one piece
 }
 
 // bucketMessages are those of one bucket, by worker: offsets in the blocks, and lengths.
@@ -73,7 +75,7 @@ func (a *Aggregator) newMessages(f quantizer.Format) (*messages, error) {
 }
 
 // tabulate makes the tables and copies them to the device, all in one piece.
-func (a *Aggregator) tabulate(m *messages) error {
+func (a *Aggregator) tabulate(m *messages) (err error) {
 	e, rank := a.e, a.e.index
 	var all []byte
 	var places []*driver.Pointer
@@ -107,12 +109,11 @@ func (a *Aggregator) tabulate(m *messages) error {
 		put(&x.add.messages, pointers(func(w int) driver.Pointer { return m.own(x, w, rank) }))
 		put(&x.decode.messages, pointers(func(w int) driver.Pointer { return m.sums.at + driver.Pointer(x.sums[w]) }))
 	}
-	base, err := e.device.upload(all, e.named("tables of columns"))
-	if err != nil {
+	if m.tables, err = e.device.upload(all, e.named("tables of columns")); err != nil {
 		return err
 	}
 	for i, p := range places {
-		*p = base + driver.Pointer(at[i])
+		*p = m.tables + driver.Pointer(at[i])
 	}
 	return nil
 }

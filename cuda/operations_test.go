@@ -38,7 +38,9 @@ var operations = []struct {
 		return x
 	}},
 	{"relu", 16, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor { return g.ReLU("r", x) }},
-	{"add", 6, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor { return g.Add("a", g.ReLU("r", x), x) }},
+	{"add", 6, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor {
+		return g.Add("a", g.ReLU("r", x), x)
+	}},
 	{"subsample", 16, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor { return g.Subsample("s", x, 37, 2) }},
 	{"max pool", 10, func(g *graph.Graph, x *graph.Tensor, n graph.Norm) *graph.Tensor { return g.MaxPool("p", x, 3, 2, 1) }},
 }

@@ -222,7 +222,6 @@ func (e *Executor) gradients(p *program, b *graph.Batch, x graph.Exchange) error
 		}
 		come = append(come, r.mark(e.exchange))
 	}
-	r.join(e.compute, e.exchange) // what comes next writes what they read
 	for i, t := range p.parts {
 		r.do(e.exchange, "waiting for gradients", func() error { return come[i].event.Synchronize() })
 		if r.err != nil {
