@@ -1,8 +1,10 @@
 package emulator
 
 import (
+	"errors"
 	"testing"
 
+	"gotrain/cuda/driver"
 	"gotrain/cuda/emulator/ptx"
 )
 
@@ -42,6 +44,37 @@ func BenchmarkAccess(b *testing.B) {
 				}
 				i++
 				if err := v.Access(&x); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkLaunch measures a kernel that does little else than read and write memory, with checks and without: the worst case for
+// their cost.
+func BenchmarkLaunch(b *testing.B) {
+	for name, o := range map[string]Options{"checked": {}, "loose": {Loose: true}} {
+		b.Run(name, func(b *testing.B) {
+			const blocks = 1 << 10
+			d, err := New(o).Open(0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			p, _ := d.Allocate(4*64*blocks, "p")
+			s, _ := d.NewStream("s")
+			m, err := d.Load("test.ptx", []byte(testKernels))
+			if err != nil {
+				b.Fatal(err)
+			}
+			f, _ := m.Function("increment")
+			l := driver.Launch{Function: f, Grid: driver.Dim{X: blocks, Y: 1, Z: 1}, Block: driver.Dim{X: 64, Y: 1, Z: 1}, Params: params(p, p)}
+			if err := s.Fill(p, 0, 64*blocks); err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(2 * 4 * 64 * blocks)
+			for b.Loop() {
+				if err := errors.Join(s.Launch(l), s.Synchronize()); err != nil {
 					b.Fatal(err)
 				}
 			}
