@@ -95,7 +95,7 @@ INLINE bool finite(float v) { return (bits_of(v) & 0x7f800000) != 0x7f800000; }
 INLINE bool finite(double v) { return v - v == 0; }
 
 // last says whether this block is the last of so many to come here, and lets its threads see what the others wrote before. The
-// counter starts at 0 and is left at 0. All threads of the block call it.
+// counter starts at 0 and is left at 0. All threads of the block call it, whichever of them wrote.
 INLINE bool last(u32 *counter, u32 blocks) {
 	__shared__ u32 ticket;
 	FENCE();

@@ -45,16 +45,15 @@ INLINE void reduce(const place &p, int wide, float4 first, float4 second, float 
 	__shared__ float4 sums[2][256];
 	sums[0][THREAD] = first;
 	sums[1][THREAD] = second;
-	SYNC();
 	int rows = p.high;
 	while (rows > 1) { // halving, where rows need not be a power of two
+		SYNC();
 		int half = (rows + 1) / 2;
 		if (p.y + half < rows) {
 			sums[0][THREAD] += sums[0][THREAD + half * wide];
 			sums[1][THREAD] += sums[1][THREAD + half * wide];
 		}
 		rows = half;
-		SYNC();
 	}
 	if (p.y == 0 && p.active) {
 		float *to = scratch + (i64)BLOCK * 2 * p.padded + p.c;

@@ -17,10 +17,9 @@ struct spot {
 };
 
 INLINE spot spot_of(int n, int h, int w, int c) {
-	i64 i = (i64)BLOCK * 256 + THREAD;
-	int quads = c / 4;
-	u32 pixel = (u32)(i / quads), row = pixel / (u32)w;
-	return {(int)(row / (u32)h), (int)(row % (u32)h), (int)(pixel % (u32)w), (int)(i % quads) * 4, i * 4, i < (i64)n * h * w * quads};
+	u32 i = (u32)BLOCK * 256 + THREAD, quads = (u32)c / 4; // of at most 2^34 values
+	u32 pixel = i / quads, row = pixel / (u32)w;
+	return {(int)(row / (u32)h), (int)(row % (u32)h), (int)(pixel % (u32)w), (int)(i % quads) * 4, (i64)i * 4, i < (u32)n * h * w * quads};
 }
 
 template <typename T> INLINE const T *pixel(const T *x, const window &s, int n, int y, int column, int c) {
@@ -102,10 +101,9 @@ template <typename T> INLINE void average_pool(const T *x, float *y, int channel
 	if (c < padded)
 		for (int i = part; i < area; i += 32) sum += load4(x + ((i64)BLOCK * area + i) * padded + c);
 	sums[THREAD] = sum;
-	SYNC();
 	for (int half = 16; half; half /= 2) {
-		if (part < half) sums[THREAD] += sums[THREAD + half * 8];
 		SYNC();
+		if (part < half) sums[THREAD] += sums[THREAD + half * 8];
 	}
 	if (part == 0)
 		for (int k = 0; k < 4; k++)

@@ -16,8 +16,8 @@ import (
 
 var formats = []quantizer.Format{{Bits: 1, ZeroThreshold: true}, {Bits: 1}, {Bits: 2}, {Bits: 4}, {Bits: 8}, {Bits: 16}, {Bits: 32}}
 
-// columns of every awkward length, with gaps between them, and the size of the arenas.
-func columns() (all []quantizer.Column, size int) {
+// allColumns are columns of every awkward length, with gaps between them, and the size of the arenas.
+func allColumns() (all []quantizer.Column, size int) {
 	for _, rows := range []int{1, 2, 31, 32, 33, 64, 144, 255, 256, 257, 576, 1025, 4608} {
 		all = append(all, quantizer.Column{Offset: int32(size), Rows: int32(rows)}, quantizer.Column{Offset: int32(size + rows), Rows: int32(rows + 1), Dense: true})
 		size += (2*rows + 16) / 16 * 16
@@ -64,7 +64,7 @@ func TestEncodeAgreesWithTheDefinitionToTheBit(t *testing.T) {
 	for _, f := range formats {
 		t.Run(fmt.Sprintf("%+v", f), func(t *testing.T) {
 			d, r := shared.in(t), rand.New(rand.NewPCG(13, uint64(f.Bits)))
-			all, size := columns()
+			all, size := allColumns()
 			gradient, residual := normal(r, size), normal(r, size)
 			for i := all[8].Offset; i < all[8].Offset+all[8].Rows; i++ { // one that 0 tells nothing of, and one of zeros
 				gradient[i], residual[i] = 3+gradient[i]/4, 0
@@ -107,7 +107,7 @@ func TestEncodeAgreesWithTheDefinitionToTheBit(t *testing.T) {
 }
 
 func TestEncodeTellsWhatIsNotFinite(t *testing.T) {
-	all, size := columns()
+	all, size := allColumns()
 	for _, f := range formats {
 		d, r := open(t), rand.New(rand.NewPCG(14, uint64(f.Bits)))
 		for _, x := range []struct {
@@ -138,7 +138,7 @@ func TestEncodeTellsWhatIsNotFinite(t *testing.T) {
 
 func TestDecodeAddsMessagesInTheirOrder(t *testing.T) {
 	shared := open(t)
-	all, size := columns()
+	all, size := allColumns()
 	for _, f := range formats {
 		t.Run(fmt.Sprintf("%+v", f), func(t *testing.T) {
 			d, r := shared.in(t), rand.New(rand.NewPCG(15, uint64(f.Bits)))
@@ -165,7 +165,7 @@ func TestDecodeAddsMessagesInTheirOrder(t *testing.T) {
 
 // A table can have columns of several owners, each in a message of its own.
 func TestDecodeOfSeveralMessages(t *testing.T) {
-	all, size := columns()
+	all, size := allColumns()
 	f := formats[0]
 	d, r := open(t), rand.New(rand.NewPCG(16, 16))
 	want := make([]float32, size)
@@ -185,7 +185,7 @@ func TestDecodeOfSeveralMessages(t *testing.T) {
 
 // With 32 bits arenas can be added without messages.
 func TestDecodeOfArenas(t *testing.T) {
-	all, size := columns()
+	all, size := allColumns()
 	d, r := open(t), rand.New(rand.NewPCG(17, 17))
 	a, b := normal(r, size), normal(r, size)
 	var pointers []byte

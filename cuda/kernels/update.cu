@@ -18,10 +18,9 @@ KERNEL(256) sum_squares(const float *x, i64 n, double *scratch, u32 *ticket, res
 		for (int k = 0; k < 4; k++) sum += (double)a[k] * a[k];
 	}
 	sums[THREAD] = sum;
-	SYNC();
 	for (int half = 128; half; half /= 2) {
-		if (THREAD < half) sums[THREAD] += sums[THREAD + half];
 		SYNC();
+		if (THREAD < half) sums[THREAD] += sums[THREAD + half];
 	}
 	if (THREAD == 0) scratch[BLOCK] = sums[0];
 	if (!last(ticket, BLOCKS)) return;

@@ -1,0 +1,247 @@
+package kernels_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gotrain/cuda/driver"
+	"gotrain/cuda/kernels"
+	"gotrain/graph"
+)
+
+// A mutant is a kernel with one instruction less: a barrier, or a branch that goes around accesses to memory that are not to be made.
+type mutant struct {
+	kernel string
+	ptx    []byte // a module with this kernel only
+	what   string // such as norm.cu:72: bar.sync 0;
+	source string // such as norm.cu:72
+}
+
+var (
+	header    = regexp.MustCompile(`(?s)\A.*?\.address_size 64\n`)
+	fileLine  = regexp.MustCompile(`(?m)^\s*\.file\s.*$`)
+	location  = regexp.MustCompile(`^\s*\.loc\s+(\d+) (\d+) `)
+	fileOf    = regexp.MustCompile(`^\s*\.file\s+(\d+) "([^"]*)"`)
+	forward   = regexp.MustCompile(`^\s*@!?%p\d+ bra\s+(\$\w+);`)
+	anyAccess = regexp.MustCompile(`^\s*(ld|st|atom|red)\.(global|shared|const)?`)
+)
+
+// mutants makes all mutants of a file.
+func mutants(s kernels.Source) (all []mutant) {
+	text := string(s.PTX)
+	head := header.FindString(text)
+	files := map[string]string{}
+	for _, f := range fileLine.FindAllString(text, -1) {
+		if m := fileOf.FindStringSubmatch(f); m != nil {
+			files[m[1]] = m[2][strings.LastIndexByte(m[2], '/')+1:]
+		}
+	}
+	declared := strings.Join(regexp.MustCompile(`(?m)^\.(extern|global|const|shared).*;$`).FindAllString(text, -1), "\n")
+	for _, name := range s.Kernels {
+		start := strings.Index(text, ".visible .entry "+name+"(")
+		length := strings.Index(text[start:], "\n}\n") + 3
+		lines := strings.Split(text[start:start+length], "\n")
+		source := ""
+		for i, line := range lines {
+			if m := location.FindStringSubmatch(line); m != nil {
+				source = files[m[1]] + ":" + m[2]
+			}
+			if !strings.Contains(line, "bar.sync") && !aroundAccesses(lines, i) {
+				continue
+			}
+			without := append(append(append([]string{}, lines[:i]...), "// "+line), lines[i+1:]...)
+			all = append(all, mutant{kernel: name, source: source, what: source + ": " + strings.TrimSpace(line),
+				ptx: []byte(head + declared + "\n" + strings.Join(without, "\n") + "\n" + strings.Join(fileLine.FindAllString(text, -1), "\n") + "\n")})
+		}
+	}
+	return all
+}
+
+// aroundAccesses says whether a line is a branch that leaves the kernel, as what is outside of it does.
+func aroundAccesses(lines []string, i int) bool {
+	m := forward.FindStringSubmatch(lines[i])
+	if m == nil {
+		return false
+	}
+	for k := range lines {
+		if lines[k] != m[1]+":" {
+			continue
+		}
+		for k++; k < len(lines); k++ {
+			l := strings.TrimSpace(lines[k])
+			if l == "" || strings.HasPrefix(l, "//") || strings.HasPrefix(l, ".loc") || strings.HasPrefix(l, "$L__tmp") {
+				continue
+			}
+			return l == "ret;"
+		}
+	}
+	return false
+}
+
+// scenario makes launches that run every kernel of a file, on sizes that leave blocks half full.
+func scenario(d *device, file string) []driver.Launch {
+	r := rand.New(rand.NewPCG(18, 18))
+	var all []driver.Launch
+	add := func(l ...driver.Launch) { all = append(all, l...) }
+	s := graph.Shape{5, 24, 9, 9}
+	image := func(t graph.DType) driver.Pointer { return d.activation(t, s, random(r, t, s)) }
+	out := func(t graph.DType) driver.Pointer { return d.room(kernels.ActivationBytes(s, t)) }
+	vector := func(n int) driver.Pointer { return d.floats(normal(r, n)) }
+	switch file {
+	case "gather.ptx":
+		plan := make([]byte, 5*kernels.SampleBytes)
+		kernels.PutSamples(plan, make([]graph.Sample, 5))
+		set := kernels.Resident{Pixels: d.put(make([]byte, s.Values())), Labels: d.zeros(5), Table: vector(24 * 256), Fill: vector(24)}
+		planes := vector(s.Values())
+		for _, t := range types {
+			add(d.Gather(t, s, set, d.put(plan), out(t), d.room(20)), d.Interleave(t, s, planes, out(t)))
+		}
+	case "elementwise.ptx":
+		for _, t := range types {
+			a, b := image(t), image(t)
+			add(d.ReLU(t, s, a, out(t)), d.ReLUBackward(t, s, a, b, out(t)), d.Add(t, s, a, b, out(t)))
+		}
+	case "norm.ptx":
+		for _, t := range types {
+			n := &kernels.Norm{T: t, Shape: s, X: image(graph.Float32), Gamma: vector(24), Beta: vector(24), Mean: d.room(96), InvStd: d.room(96),
+				RunningMean: vector(24), RunningVar: d.floats(ones(24)), ReLU: true, Epsilon: 1e-5, Update: 0.1, Y: out(t), Addend: image(t),
+				DY: []driver.Pointer{image(t), image(t)}, DX: out(t), DAddend: out(t), DGamma: d.room(96), DBeta: d.room(96),
+				Scratch: d.room(kernels.NormScratch(s)), Tickets: d.zeros(kernels.NormTickets(s))}
+			add(d.NormInference(n))
+			f1, f2 := d.NormForward(n)
+			b1, b2 := d.NormBackward(n)
+			add(f1, f2, b1, b2)
+			share := make([]byte, kernels.NormShare(s))
+			binary.LittleEndian.PutUint64(share, math.Float64bits(2))
+			n.Share = d.put(share)
+			add(d.MergeMoments(n, n.Share, 1), d.MergeSums(n, n.Share, 1))
+		}
+	case "pool.ptx":
+		pool, half := graph.Attr{Kernel: 3, Stride: 2, Pad: 1}, graph.Attr{Stride: 2}
+		small, wide := graph.Shape{5, 24, 5, 5}, graph.Shape{5, 40, 5, 5}
+		for _, t := range types {
+			x, y, w := image(t), d.activation(t, small, random(r, t, small)), d.activation(t, wide, random(r, t, wide))
+			means := vector(5 * 24)
+			add(d.Subsample(t, s, wide, half, x, d.room(kernels.ActivationBytes(wide, t))), d.SubsampleBackward(t, s, wide, half, w, out(t)),
+				d.MaxPool(t, s, small, pool, x, d.room(kernels.ActivationBytes(small, t))), d.MaxPoolBackward(t, s, small, pool, x, y, y, out(t)),
+				d.AveragePool(t, s, x, d.room(4*5*24)), d.AveragePoolBackward(t, s, means, out(t)))
+		}
+	case "dense.ptx":
+		x, w, b, dy := vector(33*70), vector(35*70), vector(35), vector(33*35)
+		add(d.Dense(33, 70, 35, x, w, b, d.room(4*33*35)), d.DenseBackwardData(33, 70, 35, w, dy, d.room(4*33*70)),
+			d.DenseBackwardWeights(33, 70, 35, x, dy, d.room(4*35*70), d.room(4*35)))
+	case "loss.ptx":
+		result := d.zeros(kernels.ResultBytes / 4)
+		add(d.CrossEntropy(19, 33, vector(19*33), d.zeros(19), vector(19), vector(1), d.room(4*19*33), d.room(kernels.CrossEntropyScratch(19)), d.zeros(1), result))
+		add(d.AddResults(d.put(binary.LittleEndian.AppendUint64(nil, uint64(result))), 1, d.room(kernels.ResultBytes)))
+	case "update.ptx":
+		const n = 10*1024 - 16
+		result, w, g, m, v := d.zeros(kernels.ResultBytes/4), vector(n), vector(n), vector(n), vector(n)
+		add(d.SumSquares(n, g, d.room(kernels.SumSquaresScratch(n)), d.zeros(1), result))
+		for _, rule := range []graph.Rule{graph.SGD, graph.Momentum, graph.Adam} {
+			u := make([]byte, kernels.UpdateBytes)
+			kernels.PutUpdate(u, graph.Update{Rule: rule, Rate: 1, Gain: 1, Clip: 1, Step: 1})
+			add(d.Update(n, d.put(u), result, w, g, m, v))
+		}
+	case "quantize.ptx":
+		columns, size := allColumns()
+		for _, f := range formats {
+			e := newEncoder(d, f, columns, size)
+			e.bad = d.put(words([]int32{-1}))
+			add(d.Encode(f, e.table, e.entries, vector(size), vector(size), e.next, e.wire, e.bad))
+			add(d.Decode(f, e.table, e.entries, d.put(binary.LittleEndian.AppendUint64(nil, uint64(e.wire))), 1, d.zeros(size)))
+		}
+		add(d.PutHeaders(d.zeros(8), d.zeros(1), d.zeros(1), d.zeros(1), 1, d.room(32)))
+	}
+	return all
+}
+
+func ones(n int) []float32 {
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = 1
+	}
+	return v
+}
+
+// needless are instructions that a kernel runs without, and why: nobody could see them missing.
+var needless = []struct {
+	file, text string // of a source line
+	above      int    // the instruction is of the line so many lines above it
+	why        string
+}{
+	{"gt.h", "if (THREAD == 0) ticket =", 1, "the warp that takes the ticket has also written all that the block leaves, in these kernels"},
+	{"update.cu", "if (!take) return;", 0, "it bounds nothing"},
+	{"norm.cu", "if (count == 0) return;", 0, "it bounds nothing"},
+}
+
+// reason says why a place is needless; empty if it is not.
+func reason(t *testing.T, source string) string {
+	t.Helper()
+	for _, n := range needless {
+		text, err := os.ReadFile(n.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _, found := strings.Cut(string(text), n.text)
+		if !found {
+			t.Fatalf("%s has no line %q", n.file, n.text)
+		}
+		if fmt.Sprint(n.file, ":", strings.Count(before, "\n")+1-n.above) == source {
+			return n.why
+		}
+	}
+	return ""
+}
+
+// Barriers and bounds tests of the kernels but convolutions are needed, and the emulator sees it where one is missing.
+func TestTheEmulatorObjectsToKernelsWithoutABarrierOrABoundsTest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs each kernel many times")
+	}
+	for _, s := range kernels.Sources() {
+		if strings.HasPrefix(s.Name, "conv") {
+			continue
+		}
+		all := mutants(s)
+		for _, m := range all {
+			d := open(t)
+			launches := scenario(d, s.Name)
+			module, err := d.device.Load(s.Name, m.ptx)
+			if err != nil {
+				t.Fatalf("%s: %v", m.what, err)
+			}
+			f, err := module.Function(m.kernel)
+			d.check(err)
+			ran := false
+			for _, l := range launches {
+				if l.Function.Name() == m.kernel {
+					l.Function, ran = f, true
+				}
+				if err = d.stream.Launch(l); err == nil {
+					err = d.stream.Synchronize()
+				}
+				if err != nil {
+					break
+				}
+			}
+			if !ran {
+				t.Errorf("%s is not run", m.kernel)
+			}
+			if err == nil {
+				if why := reason(t, m.source); why == "" {
+					t.Errorf("%s runs without %s", m.kernel, m.what)
+				} else {
+					t.Logf("%s runs without %s: %s", m.kernel, m.what, why)
+				}
+			}
+		}
+		t.Logf("%s: %d mutants", s.Name, len(all))
+	}
+}
