@@ -215,7 +215,7 @@ func (w *warp) sharedAddresses(in *inst, m uint32, n int) {
 		for r := m; r != 0; r &= r - 1 {
 			l := bits.TrailingZeros32(r) & 31
 			a := base[l] + uint64(in.offset)
-			bad |= a&mask | (last-a)>>63
+			bad |= a&mask | (a|(last-a))>>63
 			w.where[l] = uint32(a)
 		}
 	} else {

@@ -46,6 +46,9 @@ func Parse(name string, text []byte) (*Module, error) {
 	staticShared := 0
 	for s.skip() {
 		start, word := s.line, s.word()
+		if word == "" {
+			return nil, s.errorf(start, "%q starts no directive of a module", s.peek())
+		}
 		switch word {
 		case ".version", ".target", ".address_size":
 			s.endOfLine()
@@ -85,7 +88,7 @@ func Parse(name string, text []byte) (*Module, error) {
 		case ".func":
 			return nil, s.errorf(start, "functions are not supported: have them inlined (__forceinline__)")
 		default:
-			return nil, s.errorf(start, "%q is not a directive of a module", word+string(s.peek()))
+			return nil, s.errorf(start, "%q is not a directive of a module", word)
 		}
 	}
 	for _, k := range m.kernels {

@@ -184,7 +184,10 @@ func (s *shadow) write(w *warp, m uint32, n int, kind writeKind) {
 					s.readBefore(w, l, cell, v, o)
 				}
 			}
-			s.writes[cell], s.writer[cell] = clock, origin{me, kind == atomicWrite}
+			// a thread's atomic does not hide its plain write before it
+			r, c := s.writer[cell], s.writes[cell]
+			s.writer[cell] = origin{me, kind == atomicWrite && (r.atomic || r.thread != me || c != clock)}
+			s.writes[cell] = clock
 		}
 	}
 }

@@ -23,7 +23,7 @@ func (t *tile) multiply(depth int) {
 func vectorAddresses(where *[32]uint32, base unsafe.Pointer, offset, mask, last uint64) bool
 
 // addAddresses adds an offset to 32 addresses. It says whether no bit of the mask is set in one, and none is above last. The
-// addresses and last are below 1<<63, or it says no.
+// upper half of the 64-bit space, with the windows of other spaces, is above last.
 func addAddresses(where *[32]uint32, base unsafe.Pointer, offset, mask, last uint64) bool {
 	return vectors && vectorAddresses(where, base, offset, mask, last)
 }

@@ -141,7 +141,7 @@ const (
 
 // vote.sync.mode d, {!}a, members.
 func (b *builder) vote(mods []string, args []operand) error {
-	if len(mods) != 3 || mods[0] != "sync" || len(args) != 3 || args[1].kind != isRegister {
+	if len(mods) != 3 || mods[0] != "sync" || len(args) != 3 {
 		return b.this()
 	}
 	mode, ok := map[string]uint8{"ballot": voteBallot, "all": voteAll, "any": voteAny, "uni": voteUniform}[mods[1]]
