@@ -25,6 +25,8 @@ func (f *Fleet) Describe(bits int) ([]Node, error) {
 	r.dry = true
 	if bits == 0 {
 		programs[0].whole(r)
+	} else if err := f.makeShares(); err != nil {
+		return nil, err
 	} else {
 		f.record(r, programs, bits)
 	}

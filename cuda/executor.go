@@ -28,6 +28,7 @@ type Executor struct {
 	results                              block     // see results.go
 	found                                hostBlock // the results, on the host
 	squares                              block     // partial sums of the norm
+	shares                               block     // of synchronized batch norms, see sync.go
 
 	programs   map[key]*program
 	aggregator *Aggregator // of steps that the fleet takes together

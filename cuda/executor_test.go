@@ -93,13 +93,6 @@ func TestLargerBatchesMakeRoom(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	synced := func(samples int, inference bool) (*graph.Plan, error) {
-		g := graph.New(graph.Float32)
-		in := g.Inputs(samples, 3, 6, 5)
-		x := g.BatchNorm("b", g.Conv("c", in.Images, 8, 3, 1, 1), graph.Norm{Epsilon: 1e-5, Update: 0.1, Inference: inference, Sync: true})
-		g.Loss(g.Dense("fc", g.GlobalAveragePool("pool", x), 5), in)
-		return graph.Compile(g, graph.Options{Inference: inference})
-	}
 	open := func(emulated emulator.Options, source graph.Source, o cuda.Options) error {
 		f, err := cuda.NewFleet(emulator.New(emulated), source, o)
 		if err == nil {
@@ -124,7 +117,6 @@ func TestRefusals(t *testing.T) {
 		want string // the beginning
 	}{
 		{"a device that is not there", open(emulator.Options{Devices: 2}, unnormed, cuda.Options{Devices: []int{2}}), "there is no device 2: emulator has 2"},
-		{"synchronized batch norm", open(emulator.Options{}, synced, cuda.Options{}), "b: batch norm: network.batchNorm.sync: not on CUDA yet: set it to false, or device to cpu"},
 		{"too little memory", open(emulator.Options{Memory: 4 << 20}, unnormed, cuda.Options{Batch: 500}),
 			"device 0 has no memory for activations of worker 0 (5.3 MiB): lower learner.minibatchSize, or give it fewer workers: activations of worker 0: "},
 		{"a label that is no class", step(func(b *graph.Batch) { b.Labels[1] = 5 }), "sample 1 of the batch has label 5: labels go from 0 to 4"},

@@ -70,11 +70,8 @@ func (l *lowering) operation(o *graph.Op) ([]driver.Launch, error) {
 	return nil, errors.New("the CUDA executor lacks this operation")
 }
 
-// norm starts a batch norm over x.
-func (l *lowering) norm(o *graph.Op, x *graph.Tensor, t graph.DType) (*kernels.Norm, error) {
-	if o.Attr.Sync {
-		return nil, errors.New("network.batchNorm.sync: not on CUDA yet: set it to false, or device to cpu")
-	}
+// startNorm starts a batch norm over x.
+func (l *lowering) startNorm(o *graph.Op, x *graph.Tensor, t graph.DType) (*kernels.Norm, error) {
 	if n := 4 * kernels.NormTickets(x.Shape); n > ticketBytes {
 		return nil, fmt.Errorf("%d channels are too many", x.Shape[1])
 	}
@@ -84,7 +81,7 @@ func (l *lowering) norm(o *graph.Op, x *graph.Tensor, t graph.DType) (*kernels.N
 
 func (l *lowering) batchNorm(o *graph.Op) ([]driver.Launch, error) {
 	b := o.BatchNorm()
-	n, err := l.norm(o, b.X, b.Y.DType)
+	n, err := l.startNorm(o, b.X, b.Y.DType)
 	if err != nil {
 		return nil, err
 	}
@@ -97,13 +94,21 @@ func (l *lowering) batchNorm(o *graph.Op) ([]driver.Launch, error) {
 		return []driver.Launch{l.e.device.set.NormInference(n)}, nil
 	}
 	n.Mean, n.InvStd = l.address(b.Mean), l.address(b.InvStd)
-	reduce, apply := l.e.device.set.NormForward(n)
+	return l.finishNorm(o, n)
+}
+
+// finishNorm makes the launches, and keeps what a synchronized batch norm of several workers makes its own of.
+func (l *lowering) finishNorm(o *graph.Op, n *kernels.Norm) ([]driver.Launch, error) {
+	if synced(o) {
+		l.norms[len(l.launches)] = n
+	}
+	reduce, apply := l.norm(o, n)
 	return []driver.Launch{reduce, apply}, nil
 }
 
 func (l *lowering) batchNormBackward(o *graph.Op) ([]driver.Launch, error) {
 	b := o.BatchNormBackward()
-	n, err := l.norm(o, b.X, b.DX.DType)
+	n, err := l.startNorm(o, b.X, b.DX.DType)
 	if err != nil {
 		return nil, err
 	}
@@ -118,6 +123,5 @@ func (l *lowering) batchNormBackward(o *graph.Op) ([]driver.Launch, error) {
 	for _, dy := range b.DY {
 		n.DY = append(n.DY, l.address(dy))
 	}
-	reduce, apply := l.e.device.set.NormBackward(n)
-	return []driver.Launch{reduce, apply}, nil
+	return l.finishNorm(o, n)
 }

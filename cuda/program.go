@@ -14,10 +14,11 @@ type program struct {
 	plan     *graph.Plan
 	slot     slot
 	place    placing
-	tables   []driver.Pointer  // that packing reads
-	pack     []driver.Launch   // weights, as convolutions want them
-	images   []driver.Launch   // from the slot, or the resident set, to where the first operation reads them
-	launches [][]driver.Launch // by operation
+	tables   []driver.Pointer      // that packing reads
+	pack     []driver.Launch       // weights, as convolutions want them
+	images   []driver.Launch       // from the slot, or the resident set, to where the first operation reads them
+	launches [][]driver.Launch     // by operation
+	norms    map[int]*kernels.Norm // the synchronized batch norms and their gradients, by operation
 
 	alone *work   // the whole step of one worker, or an evaluation
 	parts []*part // the forward and the backward pass, cut where gradients travel through the host
@@ -81,7 +82,7 @@ func (e *Executor) program(samples int, inference bool) (*program, error) {
 			return nil, err
 		}
 	}
-	p := &program{e: e, plan: plan, place: arrange(plan)}
+	p := &program{e: e, plan: plan, place: arrange(plan), norms: map[int]*kernels.Norm{}}
 	p.slot = e.slotFor(plan)
 	// The first pass says how much memory the operations want.
 	l := &lowering{program: p}

@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gotrain/cuda/kernels"
@@ -44,7 +45,7 @@ func (p *program) begin(r *recorder) {
 // operations records a range of the plan's operations.
 func (p *program) operations(r *recorder, from, to int) {
 	e := p.e
-	if from == to {
+	if p.plan == nil {
 		return
 	}
 	for i, o := range p.plan.Ops[from:to] {
@@ -108,6 +109,9 @@ func (p *program) whole(r *recorder) {
 // stepThroughHost is the step of a worker whose gradients somebody else aggregates in host memory, while the backward pass goes
 // on.
 func (e *Executor) stepThroughHost(b *graph.Batch, u graph.Update, x graph.Exchange) (res graph.Result, err error) {
+	if slices.ContainsFunc(e.fleet.plan.Ops, synced) {
+		return res, errors.New("network.batchNorm.sync: GPUs synchronize batch norms in one process only, and without double buffering: set it to false")
+	}
 	p, err := e.program(b.N, false)
 	if err != nil {
 		return res, err

@@ -95,6 +95,9 @@ func (f *Fleet) prepare(programs []*program, bits int) (*work, error) {
 	if w != nil {
 		return w, nil
 	}
+	if err := f.makeShares(); err != nil {
+		return nil, err
+	}
 	w, err := capture(f.workers[0].compute, f.options.Eager, func(r *recorder) { f.record(r, programs, bits) })
 	if err != nil {
 		return nil, err
@@ -117,18 +120,19 @@ func (f *Fleet) record(r *recorder, programs []*program, bits int) {
 		r.fill(e.exchange, "flags", e.aggregator.flags.at, ^uint32(0), 2*len(e.aggregator.buckets))
 		programs[i].begin(r)
 	}
-	done := make([]int, len(programs)) // operations that are recorded
+	done, plan := 0, anyPlan(programs) // operations that are recorded
 	for i, b := range f.workers[0].aggregator.buckets {
-		for w, p := range programs {
-			ready := p.ready(b.End, f.workers[w].aggregator.settings.Overlap)
-			p.operations(r, done[w], ready)
-			done[w] = ready
+		if plan != nil {
+			ready := readyAt(plan, b.End, f.workers[0].aggregator.settings.Overlap)
+			f.operations(r, programs, done, ready)
+			done = ready
 		}
 		f.aggregate(r, i, bits)
 	}
-	for w, p := range programs {
-		e := f.workers[w]
-		p.operations(r, done[w], p.backward())
+	if plan != nil {
+		f.operations(r, programs, done, plan.Backward)
+	}
+	for _, e := range f.workers {
 		r.join(e.compute, e.exchange)
 		e.norm(r, fleetResult)
 		e.update(r, fleetResult)
@@ -140,17 +144,14 @@ func (f *Fleet) record(r *recorder, programs []*program, bits int) {
 	}
 }
 
-// ready is the number of operations behind which the gradients up to an offset are final.
-func (p *program) ready(end int, overlap bool) int {
-	if p.plan == nil {
-		return 0
-	}
-	for _, b := range p.plan.Buckets {
+// readyAt is the number of operations behind which the gradients up to an offset are final.
+func readyAt(p *graph.Plan, end int, overlap bool) int {
+	for _, b := range p.Buckets {
 		if b.End >= end && overlap {
 			return b.Ready
 		}
 	}
-	return p.plan.Backward
+	return p.Backward
 }
 
 // aggregate records the exchange of a bucket: every worker encodes its gradients, owners take what is theirs, add and encode the sums,

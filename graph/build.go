@@ -93,7 +93,7 @@ func (g *Graph) BatchNorm(name string, x *Tensor, norm Norm) *Tensor {
 	}
 	y := g.Tensor(name, Intermediate, g.Precision, x.Shape...)
 	attr := Attr{Epsilon: norm.Epsilon, Update: norm.Update, TimeConstant: norm.TimeConstant, Sync: norm.Sync && !norm.Inference}
-	attr.Update = attr.update(float64(x.Shape[0]))
+	attr.Update = attr.RunningUpdate(float64(x.Shape[0]))
 	if norm.Inference {
 		g.op(BatchNormInference, name, attr, in, y)
 	} else {

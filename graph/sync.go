@@ -95,15 +95,15 @@ func UpdateRunning[T float32 | float64](o *Op, moments Share, mean, variance []T
 		return
 	}
 	image := o.In[0].Shape[2] * o.In[0].Shape[3]
-	update := o.Attr.update(count / float64(image))
+	update := o.Attr.RunningUpdate(count / float64(image))
 	for c := range mean {
 		mean[c] = T((1-update)*float64(mean[c]) + update*moments.First()[c])
 		variance[c] = T((1-update)*float64(variance[c]) + update*moments.Second()[c]/max(count-1, 1))
 	}
 }
 
-// update is the weight of a batch of so many images in the running statistics.
-func (a Attr) update(images float64) float64 {
+// RunningUpdate is the weight of a batch of so many images in the running statistics.
+func (a Attr) RunningUpdate(images float64) float64 {
 	if a.TimeConstant > 0 {
 		return -math.Expm1(-images / a.TimeConstant)
 	}
