@@ -145,25 +145,38 @@ func MeasureLink(m group.Member, few, many int, idle time.Duration) (l Link, err
 	if err != nil {
 		return l, err
 	}
-	whole, wholeWork, err := middle(3, many, true, 0)
-	if err != nil {
+	if long, err = mean(m, tag, long); err != nil { // all workers are to come to the same
 		return l, err
 	}
-	all, err := gather(m, tag, []float64{long, whole}) // all workers are to come to the same
-	if err != nil {
-		return l, err
-	}
-	var chunks, once float64
-	for _, times := range all {
-		chunks, once = chunks+times[0], once+times[1]
-	}
-	if l.AtOnce = once < chunks/2; l.AtOnce {
-		long, work = whole, wholeWork
+	if long < slow {
+		whole, wholeWork, err := middle(3, many, true, 0)
+		if err != nil {
+			return l, err
+		}
+		if whole, err = mean(m, tag, whole); err != nil {
+			return l, err
+		}
+		if l.AtOnce = whole < long/2; l.AtOnce {
+			long, work = whole, wholeWork
+		}
 	}
 	l.Bandwidth = float64(many) / max(long-l.Latency, long/4) // a latency that was disturbed leaves something
 	l.Burst = max(0, float64(few)-l.Bandwidth*max(0, short-l.Latency))
 	l.Byte = max(0, work-l.Message) / float64(many)
 	return l, nil
+}
+
+// slow is how many seconds of MeasureLink's long exchange a fast link never takes.
+const slow = 0.5
+
+// mean is the mean over the workers.
+func mean(m group.Member, tag group.Tag, value float64) (float64, error) {
+	all, err := gather(m, tag, []float64{value})
+	sum := 0.0
+	for _, v := range all {
+		sum += v[0]
+	}
+	return sum / float64(m.Size()), err
 }
 
 // ProcessorSeconds is what the process has had of processors so far.
