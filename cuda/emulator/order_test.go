@@ -3,6 +3,7 @@ package emulator
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"gotrain/cuda/driver"
@@ -221,5 +222,50 @@ func TestMethodsCanBeCalledFromManyGoroutines(t *testing.T) {
 	}
 	for range 8 {
 		r.must(<-done)
+	}
+}
+
+func TestAFaultStopsItsDeviceOnly(t *testing.T) {
+	r := newRig(t, Options{Devices: 2})
+	p, q, other := r.memory(0, 16, "p"), r.memory(0, 16, "q"), r.memory(1, 16, "other")
+	a, b := r.stream(0, "a"), r.stream(1, "b")
+	r.must(a.Copy(q, p, 16))
+	r.must(a.Fill(q, 1, 4)) // is passed over
+	r.order(a, b)
+	r.must(b.Fill(other, 2, 4))
+	// Whoever waits first is told, whose device it is.
+	wantError(t, b.Synchronize(), "copy of 16 bytes (operation 1 of stream a of device 0) reads bytes 0 to 3 of p (16 bytes of device 0), "+
+		"which nothing wrote [cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS]")
+	r.must(b.Synchronize())
+	const stopped = "device 0 was stopped before: copy of 16 bytes (operation 1 of stream a of device 0) reads bytes 0 to 3 of p (16 bytes of device 0), which nothing wrote: "
+	wantError(t, a.Synchronize(), "stream a of device 0: "+stopped+
+		"cuStreamSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered")
+	wantError(t, r.devices[0].Synchronize(), "device 0: "+stopped+
+		"cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered")
+	_, err := r.devices[0].NewStream("c")
+	wantError(t, err, "c: "+stopped+"cuStreamCreate: CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered")
+	r.wantWordsOf(1, other, 2, 2, 2, 2)
+}
+
+// wantWordsOf is wantWords without the first device, which may be stopped.
+func (r *rig) wantWordsOf(device int, p driver.Pointer, want ...uint32) {
+	r.t.Helper()
+	first := r.devices[0]
+	r.devices[0] = r.devices[device]
+	defer func() { r.devices[0] = first }()
+	r.wantWords(device, p, want...)
+}
+
+func TestLooseEmulatorsOnlyCheckBounds(t *testing.T) {
+	r := newRig(t, Options{Loose: true})
+	p, q := r.memory(0, 16, "p"), r.memory(0, 16, "q")
+	a, b := r.stream(0, "a"), r.stream(0, "b")
+	r.must(a.Copy(q, p, 16)) // nothing wrote p
+	r.must(b.Fill(q, 1, 4))  // nothing orders the two
+	r.must(r.devices[0].Synchronize())
+	r.must(a.Launch(r.kernel(0, "increment", 1, p, q)))
+	err := a.Synchronize()
+	if err == nil || !strings.Contains(err.Error(), "thread (4,0,0): reads bytes 16 to 19 of p (16 bytes of device 0): test.ptx") {
+		t.Error(err)
 	}
 }
