@@ -113,6 +113,21 @@ END:`) +
 	entry("last_block", lastBlock) +
 	entry("last_block_without_fence", strings.Replace(lastBlock, "membar.gl;", "", 1)) +
 	entry("too_early", strings.Replace(lastBlock, "@%p1 bra END;\n\tmul", "mul", 1)) +
+	entry("last_block_fenced_late", strings.Replace(strings.Replace(lastBlock, "membar.gl;", "setp.eq.u32 %p2, %r1, 2;\n\t@!%p2 membar.gl;", 1),
+		"mov.u32 %r7, %nctaid.x;", "mov.u32 %r7, %nctaid.x;\n\tmembar.gl;", 1)) +
+	entry("last_block_wipes", strings.Replace(strings.Replace(lastBlock, "st.global.u32 [%rd3], %r1;", "ld.global.u32 %r5, [%rd1];", 1),
+		"mov.u32 %r9, 0;", "mov.u32 %r9, 0;\n\tst.global.u32 [%rd1], %r9;", 1)) +
+	entry("wipes_at_once", `
+	ld.global.u32 %r5, [%rd1];
+	membar.gl;
+	setp.ne.u32 %p1, %r1, 2;
+	@%p1 bra END;
+	st.global.u32 [%rd1], %r1;
+END:`) +
+	entry("store_or_count", `
+	setp.eq.u32 %p1, %r1, 1;
+	@%p1 st.global.u32 [%rd1], %r1;
+	@!%p1 atom.global.add.u32 %r5, [%rd1], 1;`) +
 	entry("exchange", exchange) +
 	entry("exchange_without_barrier", strings.Replace(exchange, "bar.sync 0;", "", 1)) +
 	entry("overwrite", strings.Replace(strings.Replace(exchange, "ld.global.u32 %r5, [%rd3];", "ld.global.u32 %r5, [%rd1];", 1), "bar.sync 0;", "", 1)) +
@@ -178,6 +193,28 @@ func TestTheLastBlockReadsWhatTheOthersWrote(t *testing.T) {
 	}
 }
 
+func TestAtomicsReadWhatTheyChange(t *testing.T) {
+	r := newRig(t, Options{})
+	p := r.memory(0, 4, "count")
+	s := r.stream(0, "compute")
+	r.must(s.Launch(r.kernel(0, "count", 1, p, p)))
+	if err := s.Synchronize(); err == nil || !strings.Contains(err.Error(), "reads bytes 0 to 3 of count (4 bytes of device 0), which nothing wrote") {
+		t.Error(err)
+	}
+}
+
+func TestTheLastBlockCanFenceBehindItsAtomicAndCanWriteWhatAllHaveRead(t *testing.T) {
+	for _, kernel := range []string{"last_block_fenced_late", "last_block_wipes"} {
+		r := newRig(t, Options{})
+		p, q := r.memory(0, 4*32*3, "parts"), r.memory(0, 8, "ticket")
+		s := r.stream(0, "compute")
+		r.must(s.Fill(p, 0, 32*3))
+		r.must(s.Fill(q, 0, 2))
+		r.must(s.Launch(r.kernel(0, kernel, 3, p, q)))
+		r.must(s.Synchronize())
+	}
+}
+
 func TestWarpsAreOrderedByBarriers(t *testing.T) {
 	r := newRig(t, Options{})
 	p, q := r.memory(0, 4*128, "p"), r.memory(0, 4*128, "q")
@@ -215,6 +252,14 @@ func TestAtomicsOfBlocksAreNoConflict(t *testing.T) {
 	r.must(s.Launch(r.kernel(0, "count", 10, p, p), r.kernel(0, "count", 10, p, p)))
 	r.must(s.Synchronize())
 	r.wantWords(0, p, 640)
+	other := r.stream(0, "other")
+	r.must(s.Launch(r.kernel(0, "count", 10, p, p)))
+	r.must(other.Launch(r.kernel(0, "count", 10, p, p))) // atomics of two kernels are
+	r.must(s.Synchronize())
+	var c *Conflict
+	if err := other.Synchronize(); !errors.As(err, &c) || c.Between != Operations || !c.Writes || !c.Wrote {
+		t.Error(err)
+	}
 }
 
 func TestFaultsOfKernels(t *testing.T) {
@@ -237,6 +282,10 @@ func TestFaultsOfKernels(t *testing.T) {
 		{"read_then_write", 2, 4, 1, "block (1,0,0), thread (0,0,0): writes bytes 0 to 3 of p (4 bytes of device 0), read by several blocks: " +
 			"no fence with an atomic orders the blocks", stopped},
 		{"last_block_without_fence", 3, 4 * 96, 2, "block (2,0,0), thread (0,0,0): reads bytes 0 to 3 of p (384 bytes of device 0), written by block (0,0,0): " +
+			"no fence with an atomic orders the blocks", stopped},
+		{"wipes_at_once", 3, 4, 1, "block (2,0,0), thread (0,0,0): writes bytes 0 to 3 of p (4 bytes of device 0), read by several blocks: " +
+			"no fence with an atomic orders the blocks", stopped},
+		{"store_or_count", 2, 4, 1, "block (1,0,0), thread (0,0,0): writes bytes 0 to 3 of p (4 bytes of device 0), written by other blocks' atomics: " +
 			"no fence with an atomic orders the blocks", stopped},
 		{"too_early", 3, 4 * 96, 96, "block (1,0,0), thread (0,0,0): writes bytes 128 to 131 of p (384 bytes of device 0), read by block (0,0,0): " +
 			"no fence with an atomic orders the blocks", stopped},

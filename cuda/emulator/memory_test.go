@@ -78,6 +78,11 @@ func TestMemoryErrors(t *testing.T) {
 			return r.stream(0, "copy").Fill(r.memory(0, 16, "weights")+2, 0, 1)
 		}, "stream copy of device 0: fill of 4 bytes begins at byte 2 of weights (16 bytes of device 0), which is not a multiple of 4: " +
 			"cuMemsetD32Async: CUDA_ERROR_INVALID_VALUE (1): invalid argument"},
+		{"host memory freed twice", func(r *rig) error {
+			h := r.host(16, "ring")
+			r.must(r.devices[1].FreeHost(h))
+			return r.devices[0].FreeHost(h)
+		}, "ring (16 bytes of host memory) was freed before: cuMemFreeHost: CUDA_ERROR_INVALID_VALUE (1): invalid argument"},
 		{"no such device", func(r *rig) error {
 			_, err := r.driver.Open(2)
 			return err
