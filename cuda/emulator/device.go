@@ -22,7 +22,8 @@ func (d *device) Info() driver.Info {
 	return info
 }
 
-// ready says why a call that may not come while a stream of the device captures cannot be made now.
+// ready says why a call that may not come while a stream of the device captures cannot be made now. A driver that captures in relaxed
+// mode would bear some of these calls; none of them belongs there.
 func (d *device) ready(call, what string) error {
 	if err := d.usable(call, what); err != nil {
 		return err
