@@ -164,13 +164,13 @@ static void consider(struct work *w, cudnnBackendDescriptor_t configuration) {
 
 // Asks heuristics for configurations, and takes the first that will do.
 static void search(struct work *w, cudnnBackendDescriptor_t g, int mode) {
-	cudnnBackendDescriptor_t heuristics = make(w, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR), found[32];
+	cudnnBackendDescriptor_t heuristics = make(w, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR), found[64];
 	int64_t count;
 	set_descriptor(w, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, g);
 	set(w, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
 	finalize(w, heuristics, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
 	count = get(w, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, NULL);
-	if (count > 32) count = 32; // the best come first
+	if (count > 64) count = 64; // the best come first
 	for (int i = 0; i < count; i++) found[i] = make(w, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
 	if (count > 0) count = get(w, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, found);
 	for (int i = 0; i < count && !w->c->plan && w->status == CUDNN_STATUS_SUCCESS; i++) {

@@ -155,7 +155,7 @@ struct gotrain_cudnn_conv {
 	cudnnBackendDescriptor_t plan; // NULL: there is none
 	int64_t workspace, engine;
 
-	cudnnBackendDescriptor_t made[64]; // what the plan was made of, and lives as long
+	cudnnBackendDescriptor_t made[96]; // what the plan was made of, and lives as long
 	int count;
 
 	const char *call; // that has failed

@@ -27,7 +27,7 @@ type Finding struct {
 // The names under which libraries are loaded that a machine may lack, the newest first.
 var (
 	mpiNames   = []string{"libmpi.so.40", "libmpi.so.12", "libmpich.so.12", "libmpi.so"}
-	cudnnNames = []string{"libcudnn.so.9", "libcudnn.so.8"}
+	cudnnNames = []string{"libcudnn.so.9"}
 	ncclNames  = []string{"libnccl.so.2"}
 )
 

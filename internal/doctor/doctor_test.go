@@ -30,8 +30,7 @@ func TestVersionsAreReadFromTheLibraries(t *testing.T) {
 	}{
 		{"mpi", `int MPI_Get_library_version(char *s, int *n) { const char *v = "Open MPI v4.1.4, package: x\nmore"; for (*n = 0; v[*n]; (*n)++) s[*n] = v[*n]; return 0; }`,
 			"Open MPI v4.1.4", mpiVersion},
-		{"cudnn 9", `unsigned long cudnnGetVersion(void) { return 91002; }`, "9.10.2", cudnnVersion},
-		{"cudnn 8", `unsigned long cudnnGetVersion(void) { return 8907; }`, "8.9.7", cudnnVersion},
+		{"cudnn", `unsigned long cudnnGetVersion(void) { return 91002; }`, "9.10.2", cudnnVersion},
 		{"nccl", `int ncclGetVersion(int *v) { *v = 22107; return 0; }`, "2.21.7", ncclVersion},
 		{"old nccl", `int ncclGetVersion(int *v) { *v = 2804; return 0; }`, "2.8.4", ncclVersion},
 		{"a version that fails", `int ncclGetVersion(int *v) { return 1; }`, "", ncclVersion},

@@ -81,10 +81,7 @@ func cudnnVersion(h handle) string {
 		return ""
 	}
 	v := int(C.call_size(f))
-	if v >= 90000 { // two digits more since version 9
-		return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
-	}
-	return fmt.Sprintf("%d.%d.%d", v/1000, v/100%10, v%100)
+	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
 }
 
 func ncclVersion(h handle) string {
