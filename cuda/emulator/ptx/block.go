@@ -3,6 +3,7 @@ package ptx
 import (
 	"fmt"
 	"math/bits"
+	"strings"
 	"unsafe"
 )
 
@@ -50,6 +51,7 @@ func newBlock(k *Kernel, c *Config) *block {
 		for _, c := range k.constants {
 			w.fill(c.slot, c.wide, func(int) uint64 { return c.value })
 		}
+		w.fillSpecials(func(string) bool { return true })
 	}
 	return b
 }
@@ -81,7 +83,14 @@ func (b *block) reset(index int) {
 		w.groups = append(w.groups[:0], group{mask: w.lanes})
 		w.steps, w.rotate = 0, false
 		w.copies.reset()
-		for _, s := range b.k.specials {
+		w.fillSpecials(func(name string) bool { return strings.HasPrefix(name, "%ctaid") })
+	}
+}
+
+// fillSpecials sets special registers. Only the block's place changes from one block to the next.
+func (w *warp) fillSpecials(which func(name string) bool) {
+	for _, s := range w.block.k.specials {
+		if which(s.name) {
 			w.fill(s.slot, s.name == "%gridid", func(lane int) uint64 { return w.specialValue(s.name, lane) })
 		}
 	}

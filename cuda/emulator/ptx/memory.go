@@ -103,11 +103,48 @@ func (b *builder) memory(mods []string, args []operand, store bool) error {
 	if err := b.addressOf(args[1], &in); err != nil {
 		return err
 	}
-	if in.space == shared || in.space == generic {
+	switch {
+	case in.space == shared || in.space == generic:
 		b.granule(int(in.size))
+	case in.space == params && args[1].base != nil && args[1].base.kind == isSymbol:
+		return b.parameter(args[1], in)
 	}
 	b.emit(in)
 	return nil
+}
+
+// parameter is a load of a parameter by its name, which is the same for all lanes.
+func (b *builder) parameter(from operand, in inst) error {
+	n := int64(in.size) * int64(in.count)
+	in.offset = int64(from.base.symbol.offset) + from.base.offset + from.offset
+	if in.offset < 0 || in.offset+n > int64(b.k.paramBytes) || in.offset%n != 0 {
+		return b.errorf("%s is not %d aligned bytes of the parameters", from.text, n)
+	}
+	in.step = stepLoadParameter
+	b.emit(in)
+	return nil
+}
+
+func stepLoadParameter(w *warp, in *inst, m uint32) {
+	first := bits.TrailingZeros32(m) & 31
+	for i, slot := range in.more {
+		w.load(w.block.c.Params[in.offset+int64(i*int(in.size)):], in, slot, first)
+		if in.wide {
+			spread((*[32]uint64)(w.at(slot)), first, m)
+		} else {
+			spread((*[32]uint32)(w.at(slot)), first, m)
+		}
+	}
+}
+
+// spread gives a lane's value to those of m.
+func spread[S uint32 | uint64](lanes *[32]S, from int, m uint32) {
+	v := lanes[from]
+	for i := range lanes {
+		if m>>i&1 == 1 {
+			lanes[i] = v
+		}
+	}
 }
 
 // granule notes how finely shared memory is accessed.
@@ -200,83 +237,6 @@ func (w *warp) bank(in *inst, m uint32, n int, size, window uint64, name string,
 		data = w.block.c.Params
 	}
 	w.move(in, m, data, 0, at, write)
-}
-
-// sharedAddresses are the addresses of m's lanes in shared memory, checked, in w.where.
-func (w *warp) sharedAddresses(in *inst, m uint32, n int) {
-	size, bad := uint64(len(w.block.shared)), uint64(0)
-	last := size - uint64(n) // huge if n is larger, but then so is the difference below
-	mask := uint64(n - 1)
-	if m == full && in.wideBase && addAddresses(&w.where, w.at(in.a), uint64(in.offset), mask, last) {
-		return
-	}
-	if in.wideBase {
-		base := (*[32]uint64)(w.at(in.a))
-		for r := m; r != 0; r &= r - 1 {
-			l := bits.TrailingZeros32(r) & 31
-			a := base[l] + uint64(in.offset)
-			bad |= a&mask | (a|(last-a))>>63
-			w.where[l] = uint32(a)
-		}
-	} else {
-		base := (*[32]uint32)(w.at(in.a))
-		for r := m; r != 0; r &= r - 1 {
-			l := bits.TrailingZeros32(r) & 31
-			a := base[l] + uint32(in.offset)
-			bad |= uint64(a)&mask | (last-uint64(a))>>63
-			w.where[l] = a
-		}
-	}
-	if bad != 0 || last > size {
-		w.badShared(in, m, n)
-	}
-}
-
-// badShared names the lane whose address is bad, or takes addresses of the generic space.
-func (w *warp) badShared(in *inst, m uint32, n int) {
-	size := uint64(len(w.block.shared))
-	for r := m; r != 0; r &= r - 1 {
-		l := bits.TrailingZeros32(r) & 31
-		a := w.address(in, l)
-		if a>>56<<56 == sharedWindow {
-			a -= sharedWindow
-		}
-		if a&uint64(n-1) != 0 {
-			w.fail(l, "shared address %#x is not aligned to %d bytes", a, n)
-		}
-		if a > size || size-a < uint64(n) {
-			w.fail(l, "%d bytes at shared address %#x are outside of the block's %d", n, a, size)
-		}
-		w.where[l] = uint32(a)
-	}
-}
-
-// moveShared copies between shared memory and registers.
-func (w *warp) moveShared(in *inst, m uint32, write bool) {
-	data := w.block.shared
-	if in.size != 4 || in.wide {
-		at := &w.access.Address
-		for i, a := range w.where {
-			at[i] = uint64(a)
-		}
-		w.move(in, m, data, 0, at, write)
-		return
-	}
-	for i, slot := range in.more {
-		reg := (*[32]uint32)(w.at(slot))
-		skip := uint32(4 * i)
-		if write {
-			for r := m; r != 0; r &= r - 1 {
-				l := bits.TrailingZeros32(r) & 31
-				binary.LittleEndian.PutUint32(data[w.where[l]+skip:], reg[l])
-			}
-			continue
-		}
-		for r := m; r != 0; r &= r - 1 {
-			l := bits.TrailingZeros32(r) & 31
-			reg[l] = binary.LittleEndian.Uint32(data[w.where[l]+skip:])
-		}
-	}
 }
 
 // global asks the Memory for the bytes of m's lanes, and has f use them.

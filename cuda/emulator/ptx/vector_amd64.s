@@ -1,4 +1,8 @@
 #include "textflag.h"
+
+// Each function computes 32 lanes: func(d, a, b, c unsafe.Pointer). A register of the interpreter is 128 bytes, four vectors of
+// eight lanes, or 256 bytes, eight vectors of four.
+
 #define OPERANDS \
 	MOVQ d+0(FP), DI  \
 	MOVQ a+8(FP), SI  \
@@ -43,7 +47,6 @@
 	EXTEND  narrow(SI), Y0 \
 	VMOVDQU Y0, wide(DI)
 
-// Backwards, so that nothing is overwritten before it is read should both be at one place.
 #define WIDEN(EXTEND) \
 	OPERANDS                \
 	WIDEN1(EXTEND, 112, 224) \
@@ -125,9 +128,6 @@
 	VZEROUPPER             \
 	MOVL BX, ret+16(FP)    \
 	RET
-
-// Each function computes 32 lanes: func(d, a, b, c unsafe.Pointer). A register of the interpreter is 128 bytes, four vectors of
-// eight lanes, or 256 bytes, eight vectors of four.
 
 TEXT ·vectorAddFloat(SB), NOSPLIT, $0-32
 	TWO32(VADDPS)
@@ -268,7 +268,7 @@ TEXT ·vectorLessEqualS32(SB), NOSPLIT, $0-20
 	MOVL BX, ret+16(FP)
 	RET
 
-// func vectorTile(t *tile, depth int): four rows of c at a time, by broadcasting an element of a and multiplying a row of b.
+// func vectorTile(t *tile, depth int): a is at 0, b at 1024 and c at 1536. Four rows of c at a time, by broadcasting an element of a and multiplying a row of b.
 TEXT ·vectorTile(SB), NOSPLIT, $0-16
 	MOVQ t+0(FP), SI
 	MOVQ depth+8(FP), CX
