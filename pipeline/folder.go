@@ -30,7 +30,15 @@ type Record struct {
 	Model *partRecord `json:"model,omitempty"` // the final model's file, once it is written
 }
 
-// Statuses of a run.
+// Statuses of a run. One that says that it is running, and whose folder nobody holds, has crashed.
+const (
+	Running     = running
+	Finished    = finished
+	Interrupted = interrupted
+	Failed      = failed
+	Diverged    = diverged
+)
+
 const (
 	running     = "running"
 	finished    = "finished"
@@ -53,10 +61,19 @@ func status(err error) string {
 	return failed
 }
 
+// The files of a run's folder that say what it is.
+const (
+	RecordFile = recordFile
+	ConfigFile = configFile
+)
+
 const (
 	recordFile = "run.json"
 	configFile = "config.yaml"
 )
+
+// ReadRecord reads the record of a run's folder.
+func ReadRecord(dir string) (Record, error) { return readRecord(dir) }
 
 func readRecord(dir string) (r Record, err error) {
 	b, err := os.ReadFile(filepath.Join(dir, recordFile))

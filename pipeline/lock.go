@@ -4,29 +4,85 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // runLock keeps a second process from training in a run's folder. The kernel drops it when the process ends, however it
 // ends; the file stays, and names who held the lock last.
 type runLock struct{ f *os.File }
 
+// LockFile is the name of the lock in a run's folder.
+const LockFile = "lock"
+
+// Held says whether a process trains in a run's folder now. Where there is no folder, none does.
+func Held(run string) (bool, error) {
+	release, err := Hold(run)
+	if err != nil {
+		if h := (*HeldError)(nil); errors.As(err, &h) {
+			return true, nil
+		}
+		return false, err
+	}
+	release()
+	return false, nil
+}
+
+// HeldError is that of a run's folder in which a process trains.
+type HeldError struct{ Run, By string }
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%s: %s trains there", e.Run, e.By)
+}
+
+// Hold keeps others from training in a run's folder until it is released, or gives a HeldError. Several may hold a folder.
+func Hold(run string) (release func(), err error) {
+	path := filepath.Join(run, LockFile)
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return func() {}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err = flock(f, syscall.LOCK_SH); err == nil {
+		return func() { f.Close() }, nil
+	}
+	defer f.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, &HeldError{run, heldBy(f)}
+	}
+	return nil, fmt.Errorf("locking %s: %w", path, err)
+}
+
+// flock locks a file, or gives EWOULDBLOCK.
+func flock(f *os.File, how int) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
 // lockRun makes the run's folder where it is missing, and locks it, or says who has.
 func lockRun(run string) (*runLock, error) {
 	if err := makeFolder(osFiles{}, run); err != nil {
 		return nil, unwritable(run, 0, err)
 	}
-	path := filepath.Join(run, "lock")
+	path := filepath.Join(run, LockFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, unwritable(path, 0, err)
 	}
-	err = syscall.EINTR
-	for errors.Is(err, syscall.EINTR) {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	for try := 0; ; try++ { // Held may look just now
+		if err = flock(f, syscall.LOCK_EX); !errors.Is(err, syscall.EWOULDBLOCK) || try == 20 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 	if err == nil {
 		if err = holder(f); err == nil {
