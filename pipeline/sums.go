@@ -109,3 +109,22 @@ func sumOf(ctx context.Context, path string) (string, error) {
 		}
 	}
 }
+
+// Differs says how the file is not what it was; "" where it is.
+func (f DataFile) Differs(ctx context.Context) string {
+	info, err := os.Stat(f.Path)
+	if err != nil {
+		return problem(err)
+	}
+	if info.Size() != f.Size {
+		return fmt.Sprintf("has %d bytes, where the record says %d", info.Size(), f.Size)
+	}
+	sum, err := sumOf(ctx, f.Path)
+	switch {
+	case err != nil:
+		return problem(err)
+	case sum != f.SHA256:
+		return fmt.Sprintf("has the SHA-256 %.8s..., where the record says %.8s...: it has changed since", sum, f.SHA256)
+	}
+	return ""
+}

@@ -14,7 +14,7 @@ import (
 
 // command is one thing that gotrain does. Each is made by a function of its own, which ties the flags to run.
 type command struct {
-	name     string // "" for the one without a name: training
+	name     string // of one or two words; "" for the one without a name: training
 	args     string // what follows the name, for its usage line
 	short    string // one line, without a full stop
 	long     string // paragraphs
@@ -28,7 +28,9 @@ type example struct{ line, says string }
 
 // commands lists what there is, in the order of the help.
 func commands() []*command {
-	return []*command{trainCommand(), checkCommand(), graphCommand(), profileCommand(), evalCommand(), doctorCommand(), versionCommand(), helpCommand()}
+	all := []*command{trainCommand(), checkCommand(), graphCommand(), profileCommand(), evalCommand()}
+	all = append(all, runsCommands()...)
+	return append(all, doctorCommand(), versionCommand(), helpCommand())
 }
 
 // newFlags returns an empty set that leaves all messages to parse.
@@ -58,6 +60,11 @@ func dispatch(args []string, s streams) error {
 			return unknownCommand(first, all)
 		}
 		args = args[1:]
+		if len(args) > 0 {
+			if two := find(all, first+" "+args[0]); two != nil {
+				c, args = two, args[1:]
+			}
+		}
 	}
 	if rank, _, launched := group.Launched(); launched && rank > 0 && c.alone {
 		return nil // what one process says, mpiexec need not show once for each
@@ -86,7 +93,9 @@ func find(all []*command, name string) *command {
 func unknownCommand(word string, all []*command) error {
 	var names []string
 	for _, c := range all[1:] {
-		names = append(names, c.name)
+		if strings.HasPrefix(word, "runs ") || !strings.Contains(c.name, " ") {
+			names = append(names, c.name)
+		}
 	}
 	if near := configs.Nearest(word, names); near != "" {
 		return usage("%s: unknown command: did you mean gotrain %s?", word, near)

@@ -19,18 +19,19 @@ func helpCommand() *command {
 		},
 		run: func(s streams, args []string) error {
 			all := commands()
-			switch len(args) {
-			case 0:
+			if len(args) == 0 {
 				overview(s.out, all)
 				return nil
-			case 1:
-				if c := find(all, args[0]); c != nil {
-					c.describe(s.out)
-					return nil
-				}
-				return unknownCommand(args[0], all)
 			}
-			return usage("help: explains one command at a time")
+			word := strings.Join(args, " ")
+			if c := find(all, word); c != nil {
+				c.describe(s.out)
+				return nil
+			}
+			if len(args) > 1 && args[0] != "runs" {
+				return usage("help: explains one command at a time")
+			}
+			return unknownCommand(word, all)
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/term"
 
+	"gotrain/archive"
 	"gotrain/configs"
 	"gotrain/distributed/group"
 	"gotrain/pipeline"
@@ -42,11 +43,22 @@ func trainCommand() *command {
 		}
 		settings := s.settings()
 		settings.Config, settings.Restart, settings.AcceptChanges = cfg, *restart, *accept
-		ctx, stop := interruptible(s.log)
-		defer stop()
-		return pipeline.Run(ctx, settings)
+		return train(s, settings)
 	}
 	return c
+}
+
+// train runs, until it is interrupted, and keeps the index of the runs up to date meanwhile.
+func train(s streams, settings pipeline.Settings) error {
+	ctx, stop := interruptible(s.log)
+	defer stop()
+	indexed := func() error { return nil }
+	settings.Opened = func(run string) { indexed = archive.Follow(run) }
+	err := pipeline.Run(ctx, settings)
+	if e := indexed(); e != nil {
+		fmt.Fprintf(s.log, "warning: the index of the runs is not up to date: %v\n", e)
+	}
+	return err
 }
 
 // settings are those that do not depend on the command.

@@ -18,7 +18,20 @@ func TestMistakesInTheCommandLineAreNamedWithTheirRemedy(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"chekc quickstart", "gotrain: chekc: unknown command: did you mean gotrain check?"},
 		{"help grahp", "gotrain: grahp: unknown command: did you mean gotrain graph?"},
-		{"frobnicate", "gotrain: frobnicate: unknown command: the commands are check, graph, profile, eval, doctor, version, help"},
+		{"frobnicate", "gotrain: frobnicate: unknown command: the commands are check, graph, profile, eval, runs, doctor, version, help"},
+		{"runs shwo", "gotrain: runs shwo: unknown command: did you mean gotrain runs show?"},
+		{"runs frobnicate", "gotrain: runs frobnicate: unknown command: the commands are runs show, runs compare, runs verify, runs rm, runs prune, runs reindex"},
+		{"runs", "gotrain: runs: there is no such folder, and so no run: name the outputDir of the runs with -runs DIR"},
+		{"runs show latest", "gotrain: runs: there is no such folder, and so no run: name the outputDir of the runs with -runs DIR"},
+		{"runs show -runs . latest", "gotrain: latest: there is no run in ."},
+		{"runs show -runs .", "gotrain: runs show: no run: give its name, folder, hash, or latest"},
+		{"runs show one two", "gotrain: runs show: shows one run at a time: gotrain runs compare sets several side by side"},
+		{"runs -runs . sped=3", "gotrain: sped=3: sped is neither a key of a configuration nor one of status, name, folder, hash, device, precision, bits, version, workers, epochs, attempts, loss, error, speed, time, started"},
+		{"runs -runs . -sort sped", "gotrain: -sort sped: runs are sorted by one of status, name, folder, hash, device, precision, bits, version, workers, epochs, attempts, loss, error, speed, time, started"},
+		{"runs prune -runs .", "gotrain: runs prune: neither -older nor a condition: it would remove nearly all runs: give one of them"},
+		{"runs prune -older soon", "gotrain: -older soon: not a duration: write 720h, or 90m"},
+		{"runs prune -older 1h -keep all", "gotrain: -keep all: not a number of runs"},
+		{"runs reindex now", "gotrain: runs reindex: takes no arguments"},
 		{"train quickstart", "gotrain: train: to train, name a configuration: gotrain -config FILE"},
 		{"quickstart", "gotrain: quickstart: a configuration goes after a flag: gotrain -config quickstart"},
 		{"mine.yaml", "gotrain: mine.yaml: a configuration goes after a flag: gotrain -config mine.yaml"},
@@ -67,16 +80,13 @@ func TestACommandLineWithoutWordsExplainsItself(t *testing.T) {
 
 func TestHelpGoesToStandardOutput(t *testing.T) {
 	for _, c := range commands() {
-		args := []string{"help", c.name}
-		if c.name == "" {
-			args = args[:1]
-		}
+		args := append([]string{"help"}, strings.Fields(c.name)...)
 		r := gotrain(t, t.TempDir(), args...).want(t, 0)
 		contains(t, "help", r.out, c.line(), c.short)
 		if c.name == "" {
 			continue
 		}
-		if again := gotrain(t, t.TempDir(), c.name, "-h").want(t, 0); again.out != r.out {
+		if again := gotrain(t, t.TempDir(), append(strings.Fields(c.name), "-h")...).want(t, 0); again.out != r.out {
 			t.Errorf("gotrain %s -h says\n%sand gotrain help %s\n%s", c.name, again.out, c.name, r.out)
 		}
 	}
@@ -90,9 +100,7 @@ func TestExamplesOfTheHelpAreUnderstood(t *testing.T) {
 		for _, e := range c.examples {
 			line, _, _ := strings.Cut(e.line, " >")
 			words := strings.Fields(line)[1:]
-			if len(words) > 0 && words[0] == c.name {
-				words = words[1:]
-			}
+			words = words[len(strings.Fields(c.name)):]
 			if _, err := c.parse(words); err != nil {
 				t.Errorf("%s: %v", e.line, err)
 			}
