@@ -34,7 +34,7 @@ type barrier struct {
 func newBlock(k *Kernel, c *Config) *block {
 	b := &block{k: k, c: c, threads: c.Block.Count(), limit: c.Limit, shared: make([]byte, k.shared+c.Shared)}
 	if b.limit == 0 {
-		b.limit = 1 << 32
+		b.limit = 1 << 28
 	}
 	b.warps = make([]warp, (b.threads+31)/32)
 	if !c.Unchecked {

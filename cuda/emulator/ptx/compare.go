@@ -151,6 +151,13 @@ func (b *builder) setp(mods []string, args []operand) error {
 	if result == p {
 		return nil
 	}
+	if b.guard != nil { // which can be p, too
+		guard := b.guard
+		b.guard = nil
+		kept := b.temporary(1)
+		b.predicateOp("mov", kept, operand{reg: guard}, operand{reg: guard})
+		b.guard = kept
+	}
 	if boolean != "" && q != nil { // c can be p
 		c := b.temporary(1)
 		b.predicateOp("mov", c, args[3], args[3])

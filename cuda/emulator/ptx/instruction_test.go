@@ -332,6 +332,7 @@ func TestComparisons(t *testing.T) {
 		{"selp.b64 %dd, %da, %db, !%p;", 1, 2, 0, 2}, {"selp.b16 %hd, %ha, %hb, %p;", 1, 2, 0, 1},
 		{"set.lt.u32.s32 %d, %a, %b;", 1, 2, 0, minus1}, {"set.lt.f32.f32 %d, %a, %b;", f32(1), f32(2), 0, f32(1)},
 		{"slct.b32.s32 %d, %a, %b, %c;", 1, 2, minus1, 2}, {"slct.b32.f32 %d, %a, %b, %c;", 1, 2, minus0, 1},
+		{"@%p setp.lt.s32 %p|%q, %a, %b; selp.b32 %d, 1, 0, %q;", 3, 2, 0, 1},
 		{"@%p mov.b32 %d, 3;", 0, 0, 0, 3}, {"mov.b32 %d, 4; @!%p mov.b32 %d, 3;", 0, 0, 0, 4},
 	}...)
 	runAll(t, cases)

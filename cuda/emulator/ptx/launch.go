@@ -17,7 +17,7 @@ type Config struct {
 	Memory      Memory
 	Workers     int // goroutines that run blocks; 0 and 1: one. Results do not depend on it.
 
-	// Limit is the number of instructions that a warp may execute before it counts as hung; 0: 1<<32.
+	// Limit is the number of instructions that a warp may execute before it counts as hung; 0: 1<<28.
 	Limit int64
 
 	// Unchecked leaves out the shadow of shared memory, and so the search for races and for reads of what nothing wrote. Bounds,

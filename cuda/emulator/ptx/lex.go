@@ -129,8 +129,11 @@ func (s *scanner) until(delimiters string) (string, error) {
 }
 
 // endOfLine takes the rest of the line.
-func (s *scanner) endOfLine() string {
-	end := strings.IndexByte(s.text[s.pos:], '\n')
+func (s *scanner) endOfLine() string { return s.before("\n") }
+
+// before takes the text in front of the first of some characters.
+func (s *scanner) before(any string) string {
+	end := strings.IndexAny(s.text[s.pos:], any)
 	if end < 0 {
 		end = len(s.text) - s.pos
 	}

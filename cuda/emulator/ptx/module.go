@@ -6,6 +6,9 @@
 // project's kernels and what their inline assembly uses; an instruction that it does not know is an error of Parse that names it.
 // Global memory is not its own: a Memory supplies and checks it.
 //
+// It does not see races between the threads of a block on global memory, nor registers that are read before they are written, which
+// are zero here. See shadow for what it sees of shared memory.
+//
 // It follows the PTX ISA, version 7.8 (docs.nvidia.com/cuda/parallel-thread-execution). Arithmetic is IEEE 754, rounded to nearest
 // even; where a GPU approximates (ex2, lg2, sin, cos, rsqrt, tanh), results here are rounded from float64.
 package ptx

@@ -233,7 +233,7 @@ func (m *Module) entry(s *scanner, sharedBytes int) (*Kernel, error) {
 	}
 	for s.skip() && s.peek() != '{' {
 		at, word := s.line, s.word()
-		rest := s.endOfLine()
+		rest := s.before("\n{")
 		switch word {
 		case ".maxntid", ".reqntid":
 			k.threads = 1
