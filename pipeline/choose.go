@@ -101,7 +101,7 @@ func (b *bench) options(m distributed.Machine, bits []int, within float64) ([]op
 		fastest := fastest(all)
 		for i := range all {
 			o := &all[i]
-			if o.Total > within*least || turn > 0 && o.measured > 3*fastest { // where a difference is that plain, once is enough
+			if o.Total > within*least || turn > 0 && plain(o.measured, fastest) {
 				continue
 			}
 			seconds, err := b.step(o.settings, o.Bits, min(max(2, int(0.25/max(o.Total, 1e-3))), 25))
@@ -123,6 +123,11 @@ func (b *bench) options(m distributed.Machine, bits []int, within float64) ([]op
 		}
 	}
 	return out, nil
+}
+
+// plain says whether once is enough to see that a step is slower than the fastest: a long one is disturbed less.
+func plain(measured, fastest float64) bool {
+	return measured > 3*fastest || measured > 0.25 && measured > 1.1*fastest
 }
 
 // fastest is the least time of those that were tried.
