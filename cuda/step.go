@@ -165,7 +165,7 @@ type part struct {
 	begin, end int // values of the arena
 }
 
-// parts are pieces of the forward and the backward pass: an eighth of the gradients each, at least.
+// cut makes the parts of the forward and the backward pass, with an eighth of the gradients each at least.
 func (p *program) cut() error {
 	if p.parts != nil {
 		return nil

@@ -41,7 +41,7 @@ func (f *Fleet) makeShares() error {
 	return nil
 }
 
-// plan is that of a worker with samples: all have the same operations. nil: there is none.
+// anyPlan is the plan of a worker with samples, nil where there is none: all have the same operations.
 func anyPlan(programs []*program) *graph.Plan {
 	for _, p := range programs {
 		if p.plan != nil {

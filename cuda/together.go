@@ -69,7 +69,7 @@ func (f *Fleet) step(calls []*call) (res graph.Result, err error) {
 	}
 	res = f.workers[0].result(fleetResult)
 	if err := f.settle(first.bits); err != nil {
-		return res, err
+		return graph.Result{Metrics: res.Metrics}, err
 	}
 	for _, e := range f.workers {
 		e.aggregator.stop = e.aggregator.stop || stop
