@@ -61,11 +61,14 @@ func (e *Executor) NewAggregator(s distributed.Settings) (*Aggregator, error) {
 
 // free frees all that the aggregator has on its device.
 func (a *Aggregator) free() error {
+	var errs []error
 	all := []driver.Pointer{a.flags.at, a.worker.versions[0], a.worker.versions[1], a.owner.versions[0], a.owner.versions[1]}
 	for _, m := range a.messages {
 		all = append(all, m.sent.at, m.came.at, m.sums.at, m.results, m.tables)
+		if len(m.host.Bytes) > 0 {
+			errs = append(errs, a.e.device.FreeHost(m.host.Host))
+		}
 	}
-	var errs []error
 	for _, p := range all {
 		if p != 0 {
 			errs = append(errs, a.e.device.Free(p))

@@ -42,6 +42,7 @@ type Fleet struct {
 	plan    *graph.Plan // for training on Options.Batch samples; its layouts are those of all others
 	devices []*device
 	workers []*Executor
+	staged  bool               // some devices do not reach each other: what workers send goes through pinned memory of the host
 	steps   map[fleetKey]*work // of all workers together
 
 	mu      sync.Mutex // guards what follows
@@ -93,7 +94,10 @@ func (f *Fleet) start() error {
 			if d == other {
 				continue
 			}
-			if err := d.EnablePeer(other.Device); err != nil && !errors.Is(err, driver.ErrNoPeer) {
+			err := d.EnablePeer(other.Device)
+			if errors.Is(err, driver.ErrNoPeer) {
+				f.staged = true
+			} else if err != nil {
 				return fmt.Errorf("letting device %d reach device %d: %w", d.number, other.number, err)
 			}
 		}

@@ -29,6 +29,7 @@ type Executor struct {
 	found                                hostBlock // the results, on the host
 	squares                              block     // partial sums of the norm
 	shares                               block     // of synchronized batch norms, see sync.go
+	sentShares                           hostBlock // where the fleet is staged: its own
 
 	programs   map[key]*program
 	aggregator *Aggregator // of steps that the fleet takes together

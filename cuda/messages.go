@@ -15,6 +15,8 @@ type messages struct {
 	came    block // what is owned here, of each other worker's gradients
 	sums    block // the sums, from each owner; those that are owned here are made here
 	buckets []bucketMessages
+	host    hostBlock // where the fleet is staged: what this worker sends; first its result, then as in sent, then as in sums
+	sumsAt  int
 
 	results driver.Pointer // kernels.ResultBytes of each worker, one after the other
 	table   driver.Pointer // pointers to them
@@ -64,6 +66,12 @@ func (a *Aggregator) newMessages(f quantizer.Format) (*messages, error) {
 	}
 	for b, n := range map[*block]int{&m.sent: sent, &m.came: came, &m.sums: sums} {
 		if _, err := e.device.reserve(b, max(n, 4)); err != nil {
+			return nil, err
+		}
+	}
+	m.host.what, m.sumsAt = e.named("messages on the host"), stagedSent+sent
+	if e.fleet.staged {
+		if _, err := e.device.reserveHost(&m.host, m.sumsAt+sums); err != nil {
 			return nil, err
 		}
 	}
@@ -124,4 +132,30 @@ func (m *messages) own(x *bucketMessages, worker, rank int) driver.Pointer {
 		return m.sent.at + driver.Pointer(x.sent[rank])
 	}
 	return m.came.at + driver.Pointer(x.came[worker])
+}
+
+const stagedSent = 64 // behind the result
+
+// What others read of this worker: its result, its gradients for an owner, and its sums.
+func (m *messages) resultFrom(e *Executor) driver.Pointer {
+	if e.fleet.staged {
+		return m.host.Pointer
+	}
+	return e.results.at + shareResult
+}
+
+func (m *messages) sentFrom(e *Executor, bucket, owner int) driver.Pointer {
+	at := driver.Pointer(m.buckets[bucket].sent[owner])
+	if e.fleet.staged {
+		return m.host.Pointer + stagedSent + at
+	}
+	return m.sent.at + at
+}
+
+func (m *messages) sumsFrom(e *Executor, bucket int) driver.Pointer {
+	at := driver.Pointer(m.buckets[bucket].sums[e.index])
+	if e.fleet.staged {
+		return m.host.Pointer + driver.Pointer(m.sumsAt) + at
+	}
+	return m.sums.at + at
 }

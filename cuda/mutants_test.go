@@ -20,24 +20,30 @@ func TestEveryForgottenWaitIsSeen(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		workers int
+		staged  bool
 		run     func(t *testing.T, f *cuda.Fleet) error
 		joins   []int // waits by which streams only join
 	}{
-		{"a step of two workers", 2, func(t *testing.T, f *cuda.Fleet) error {
+		{"a step of two workers", 2, false, func(t *testing.T, f *cuda.Fleet) error {
 			c := onDevices(t, f, distributed.Settings{ZeroThreshold: true, Overlap: true, BucketBytes: 4096})
 			_, errs := c.step(1, 1, randomBatch(1, 4, 3, 6, 5, 5))
 			return errs[0]
 		}, []int{0, 1, 3, 4, 5}},
-		{"a step through the host", 1, func(t *testing.T, f *cuda.Fleet) error {
+		{"a step of two workers that do not reach each other", 2, true, func(t *testing.T, f *cuda.Fleet) error {
+			c := onDevices(t, f, distributed.Settings{ZeroThreshold: true, Overlap: true})
+			_, errs := c.step(1, 1, randomBatch(1, 4, 3, 6, 5, 5))
+			return errs[0]
+		}, []int{0, 1, 3, 4, 5}},
+		{"a step through the host", 1, false, func(t *testing.T, f *cuda.Fleet) error {
 			c := onHost(t, executors(f), f.Executor(0).Plan(), distributed.Settings{Overlap: true})
 			_, errs := c.step(1, 32, small)
 			return errs[0]
 		}, []int{0}},
-		{"a step alone", 1, func(t *testing.T, f *cuda.Fleet) error {
+		{"a step alone", 1, false, func(t *testing.T, f *cuda.Fleet) error {
 			_, err := f.Executor(0).Step(small, u, nil)
 			return err
 		}, []int{0}},
-		{"an evaluation", 1, func(t *testing.T, f *cuda.Fleet) error {
+		{"an evaluation", 1, false, func(t *testing.T, f *cuda.Fleet) error {
 			_, err := f.Executor(0).Evaluate(small, nil)
 			return err
 		}, []int{0}},
@@ -45,7 +51,7 @@ func TestEveryForgottenWaitIsSeen(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			run := func(drop int) (waits int, err error) {
-				d := emulator.New(emulator.Options{Devices: c.workers, DropWait: func(n int) bool { waits++; return n == drop }})
+				d := emulator.New(emulator.Options{Devices: c.workers, NoPeers: c.staged, DropWait: func(n int) bool { waits++; return n == drop }})
 				f, err := cuda.NewFleet(d, unnormed, cuda.Options{Workers: c.workers, Batch: 2})
 				if err != nil {
 					return waits, err

@@ -33,8 +33,14 @@ func (f *Fleet) shares(p *graph.Plan) (at map[*graph.Op]int, bytes int) {
 func (f *Fleet) makeShares() error {
 	_, bytes := f.shares(f.plan)
 	for _, e := range f.workers {
-		e.shares.what = e.named("shares of batch norms")
+		e.shares.what, e.sentShares.what = e.named("shares of batch norms"), e.named("shares of batch norms")
 		if _, err := e.device.reserve(&e.shares, bytes); err != nil {
+			return err
+		}
+		if !f.staged {
+			continue
+		}
+		if _, err := e.device.reserveHost(&e.sentShares, bytes); err != nil {
 			return err
 		}
 	}
@@ -76,6 +82,12 @@ func (f *Fleet) syncNorm(r *recorder, programs []*program, plan *graph.Plan, op 
 	shape := o.In[0].Shape
 	bytes, images := kernels.NormShare(shape), 0
 	at := func(e *Executor, w int) driver.Pointer { return e.shares.at + driver.Pointer(places[o]+w*bytes) }
+	from := func(e *Executor) driver.Pointer { // where others read the share of a worker
+		if f.staged {
+			return e.sentShares.Pointer + driver.Pointer(places[o])
+		}
+		return at(e, e.index)
+	}
 	given := make([]mark, len(programs))
 	for w, p := range programs {
 		images += p.samples()
@@ -87,12 +99,15 @@ func (f *Fleet) syncNorm(r *recorder, programs []*program, plan *graph.Plan, op 
 			reduce, _ := p.norm(o, &n)
 			r.launch(p.e.compute, title(o)+": share", reduce)
 		}
+		if f.staged {
+			r.copy(p.e.compute, title(o)+": share to the host", from(p.e), at(p.e, w), bytes)
+		}
 		given[w] = r.mark(p.e.compute)
 	}
 	for w, p := range programs {
 		f.others(w, func(e *Executor) {
 			r.wait(p.e.compute, given[e.index])
-			r.copy(p.e.compute, fmt.Sprintf("%s: share of worker %d", title(o), e.index), at(p.e, e.index), at(e, e.index), bytes)
+			r.copy(p.e.compute, fmt.Sprintf("%s: share of worker %d", title(o), e.index), at(p.e, e.index), from(e), bytes)
 		})
 		n := kernels.Norm{}
 		switch {

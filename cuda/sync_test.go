@@ -32,10 +32,15 @@ func TestSynchronizedBatchNormMakesWorkersEqualToOne(t *testing.T) {
 		time  float64
 		limit float64
 		p     graph.DType
-	}{{"float32", 0, 2e-5, graph.Float32}, {"float32 with a time constant", 20, 2e-5, graph.Float32}, {"bfloat16", 0, 0.03, graph.BFloat16}} {
+		o     emulator.Options
+	}{
+		{"float32", 0, 2e-5, graph.Float32, emulator.Options{Devices: 2}},
+		{"float32 with a time constant, no peers", 20, 2e-5, graph.Float32, emulator.Options{Devices: workers, NoPeers: true}},
+		{"bfloat16", 0, 0.03, graph.BFloat16, emulator.Options{Devices: 2}},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			src := synced(c.time, c.p)
-			four := onDevices(t, fleet(t, src, emulator.Options{Devices: 2}, cuda.Options{Workers: workers, Batch: 2}), distributed.Settings{Overlap: true, BucketBytes: 2048})
+			four := onDevices(t, fleet(t, src, c.o, cuda.Options{Workers: workers, Batch: 2}), distributed.Settings{Overlap: true, BucketBytes: 2048})
 			one := fleet(t, src, emulator.Options{}, cuda.Options{Batch: 9}).Executor(0)
 			for _, e := range append(four.executors, one) {
 				start(t, e, 3)

@@ -155,7 +155,8 @@ func readyAt(p *graph.Plan, end int, overlap bool) int {
 }
 
 // aggregate records the exchange of a bucket: every worker encodes its gradients, owners take what is theirs, add and encode the sums,
-// and all take those and decode them. See package distributed.
+// and all take those and decode them. See package distributed. Workers take what they need by copies from the others' devices, or from pinned
+// memory where some of them do not reach each other.
 func (f *Fleet) aggregate(r *recorder, bucket, bits int) {
 	n := len(f.workers)
 	encoded, summed := make([]mark, n), make([]mark, n)
@@ -166,6 +167,14 @@ func (f *Fleet) aggregate(r *recorder, bucket, bits int) {
 		residual, next := a.versions(&a.worker, bits)
 		r.join(e.exchange, e.compute)
 		r.launch(e.exchange, what("encode"), e.device.set.Encode(m.format, &x.encode.columns, x.encode.at, e.arenas[graph.Gradients], residual, next, m.sent.at, a.flags.at+offset(2*bucket)))
+		if f.staged {
+			if bucket == 0 {
+				r.copy(e.exchange, "result to the host", m.resultFrom(e), e.results.at+shareResult, kernels.ResultBytes)
+			}
+			f.others(w, func(o *Executor) {
+				r.copy(e.exchange, what(fmt.Sprintf("to the host, for worker %d", o.index)), m.sentFrom(e, bucket, o.index), m.sent.at+driver.Pointer(x.sent[o.index]), x.bytes[o.index])
+			})
+		}
 		encoded[w] = r.mark(e.exchange)
 	}
 	for w, e := range f.workers {
@@ -173,12 +182,12 @@ func (f *Fleet) aggregate(r *recorder, bucket, bits int) {
 		x := &m.buckets[bucket]
 		f.others(w, func(o *Executor) { r.wait(e.exchange, encoded[o.index]) })
 		if bucket == 0 {
-			f.addResults(r, e, m)
+			f.addResults(r, e, m, bits)
 		}
 		if x.bytes[w] > 0 {
 			f.others(w, func(o *Executor) {
-				from := o.aggregator.messages[bits]
-				r.copy(e.exchange, what(fmt.Sprintf("gradients of worker %d", o.index)), m.came.at+driver.Pointer(x.came[o.index]), from.sent.at+driver.Pointer(from.buckets[bucket].sent[w]), x.bytes[w])
+				from := o.aggregator.messages[bits].sentFrom(o, bucket, w)
+				r.copy(e.exchange, what(fmt.Sprintf("gradients of worker %d", o.index)), m.came.at+driver.Pointer(x.came[o.index]), from, x.bytes[w])
 			})
 			residual, next := a.versions(&a.owner, bits)
 			g := e.arenas[graph.Gradients]
@@ -186,15 +195,18 @@ func (f *Fleet) aggregate(r *recorder, bucket, bits int) {
 				e.device.set.Decode(m.format, &x.add.columns, x.add.at, x.add.messages, n, g),
 				e.device.set.Encode(m.format, &x.encodeSum.columns, x.encodeSum.at, g, residual, next, m.sums.at, a.flags.at+offset(2*bucket+1)))
 		}
+		if f.staged && len(f.workers) > 1 {
+			r.copy(e.exchange, what("sums to the host"), m.sumsFrom(e, bucket), m.sums.at+driver.Pointer(x.sums[w]), x.bytes[w])
+		}
 		summed[w] = r.mark(e.exchange)
 	}
 	for w, e := range f.workers {
 		m := e.aggregator.messages[bits]
 		x := &m.buckets[bucket]
 		f.others(w, func(o *Executor) {
-			from := o.aggregator.messages[bits]
+			from := o.aggregator.messages[bits].sumsFrom(o, bucket)
 			r.wait(e.exchange, summed[o.index])
-			r.copy(e.exchange, what(fmt.Sprintf("sums of worker %d", o.index)), m.sums.at+driver.Pointer(x.sums[o.index]), from.sums.at+driver.Pointer(x.sums[o.index]), x.bytes[o.index])
+			r.copy(e.exchange, what(fmt.Sprintf("sums of worker %d", o.index)), m.sums.at+driver.Pointer(x.sums[o.index]), from, x.bytes[o.index])
 		})
 		r.launch(e.exchange, what("decode"), e.device.set.Decode(m.format, &x.decode.columns, x.decode.at, x.decode.messages, 1, e.arenas[graph.Gradients]))
 	}
@@ -210,9 +222,13 @@ func (f *Fleet) others(but int, visit func(*Executor)) {
 }
 
 // addResults records the sum of all workers' metrics.
-func (f *Fleet) addResults(r *recorder, e *Executor, m *messages) {
+func (f *Fleet) addResults(r *recorder, e *Executor, m *messages, bits int) {
 	for w, o := range f.workers {
-		r.copy(e.exchange, fmt.Sprintf("result of worker %d", w), m.results+driver.Pointer(kernels.ResultBytes*w), o.results.at+shareResult, kernels.ResultBytes)
+		from := e.results.at + shareResult
+		if o != e {
+			from = o.aggregator.messages[bits].resultFrom(o)
+		}
+		r.copy(e.exchange, fmt.Sprintf("result of worker %d", w), m.results+driver.Pointer(kernels.ResultBytes*w), from, kernels.ResultBytes)
 	}
 	r.launch(e.exchange, "add results", e.device.set.AddResults(m.table, len(f.workers), e.results.at+fleetResult))
 }
