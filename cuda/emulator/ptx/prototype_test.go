@@ -6,6 +6,11 @@ import (
 	"testing"
 )
 
+// The kernels in testdata are compiled by, in that folder,
+//
+//	clang-19 -x cuda --cuda-device-only -nocudainc -nocudalib --cuda-gpu-arch=sm_80 --cuda-feature=+ptx78 -ffp-contract=on -O3 \
+//		-gline-tables-only -ffile-prefix-map=$PWD=. -S NAME.cu -o NAME.ptx
+
 func normal(rng *rand.Rand, n int, scale float32) []float32 {
 	v := make([]float32, n)
 	for i := range v {
