@@ -22,7 +22,13 @@ type device struct {
 
 func open(t *testing.T) *device {
 	t.Helper()
-	d, err := emulator.New(emulator.Options{Workers: 2}).Open(0)
+	return openOf(t, emulator.New(emulator.Options{Workers: 2}), 0)
+}
+
+// openOf opens one of several devices: they share what they know of the kernels, but not what goes wrong.
+func openOf(t *testing.T, all driver.Driver, number int) *device {
+	t.Helper()
+	d, err := all.Open(number)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"regexp"
+	"strings"
 
 	"gotrain/cuda/driver"
 	"gotrain/graph"
@@ -37,8 +37,6 @@ import (
 
 //go:embed *.ptx
 var sources embed.FS
-
-var entries = regexp.MustCompile(`(?m)^\s*\.visible \.entry (\w+)\(`)
 
 // Source is a file of PTX with the names of its kernels.
 type Source struct {
@@ -54,8 +52,9 @@ func Sources() []Source {
 	for _, name := range names {
 		text, _ := sources.ReadFile(name)
 		s := Source{Name: name, PTX: text}
-		for _, m := range entries.FindAllSubmatch(text, -1) {
-			s.Kernels = append(s.Kernels, string(m[1]))
+		for _, rest := range strings.Split(string(text), ".visible .entry ")[1:] {
+			kernel, _, _ := strings.Cut(rest, "(")
+			s.Kernels = append(s.Kernels, kernel)
 		}
 		all = append(all, s)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"gotrain/cuda/driver"
+	"gotrain/cuda/emulator"
 	"gotrain/cuda/kernels"
 	"gotrain/graph"
 )
@@ -273,8 +274,9 @@ func TestTheEmulatorObjectsToKernelsWithoutABarrierOrABoundsTest(t *testing.T) {
 	}
 	for _, s := range kernels.Sources() {
 		all := mutants(s)
-		for _, m := range all {
-			d := open(t)
+		devices := emulator.New(emulator.Options{Devices: max(1, len(all)), Workers: 2})
+		for i, m := range all {
+			d := openOf(t, devices, i)
 			launches := scenario(d, s.Name, m.kernel)
 			module, err := d.device.Load(s.Name, m.ptx())
 			if err != nil {
