@@ -14,7 +14,7 @@ import (
 
 // runsCommands are those over the record of all runs.
 func runsCommands() []*command {
-	return []*command{runsCommand(), runsShowCommand(), runsCompareCommand(), runsVerifyCommand(), runsRemoveCommand(), runsPruneCommand(), runsReindexCommand()}
+	return []*command{runsCommand(), runsShowCommand(), runsCompareCommand(), runsExportCommand(), runsImportCommand(), runsVerifyCommand(), runsRemoveCommand(), runsPruneCommand(), runsReindexCommand()}
 }
 
 // runsDir adds the flag that says where the runs are.
@@ -182,13 +182,19 @@ func runsCompareCommand() *command {
 
 func runsVerifyCommand() *command {
 	c := &command{
-		name: "runs verify", alone: true, args: "RUN...", short: "compares a run's files with their checksums", flags: newFlags(),
-		long:     runWords + " The configuration, the model and every checkpoint are read.",
+		name: "runs verify", alone: true, args: "RUN|FILE.tar.zst ...", short: "compares a run's files with their checksums", flags: newFlags(),
+		long: runWords + " The configuration, the model and every checkpoint are read,\n" +
+			"or everything of a file that runs export wrote.",
 		examples: []example{{"gotrain runs verify latest -data", "verifies the newest run, and the data that it was trained on"}},
 	}
 	dir := c.runsDir()
 	data := c.flags.Bool("data", false, "the files that the data was read from too")
 	c.run = func(s streams, args []string) error {
+		bundles := len(args)
+		args, err := verifyBundles(s, args)
+		if err != nil || bundles > 0 && len(args) == 0 {
+			return err
+		}
 		return withRuns(s, *dir, func(ctx context.Context, _ *archive.Index, runs []archive.Run) error {
 			found, err := findRuns(c, runs, *dir, args)
 			if err != nil {

@@ -121,3 +121,28 @@ func flip(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 }
+
+func TestARunGoesElsewhereInOneFile(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	gotrain(t, dir, "-config", "quickstart", "learner.maxEpochs=1", "learner.epochSize=64", "learner.minibatchSize=32").want(t, 0)
+	l := list(t, dir)
+	file := filepath.Join(other, "run.tar.zst")
+	contains(t, "the export", gotrain(t, dir, "runs", "export", "latest", "-o", file).want(t, 0).out, file+": ", " bytes\n")
+	if r := gotrain(t, other, "runs", "import", "run.tar.zst").want(t, 0); r.out != "imported "+filepath.Join("runs", l[0].Folder)+"\n" {
+		t.Errorf("says %q", r.out)
+	}
+	if there := list(t, other); len(there) != 1 || there[0] != l[0] {
+		t.Errorf("there it is %+v, and here %+v", there, l)
+	}
+	contains(t, "the verification", gotrain(t, other, "runs", "verify", "run.tar.zst", "latest").want(t, 0).out, "run.tar.zst: ", l[0].Folder+": ", " 0 are not\n")
+	gotrain(t, other, "eval", "-run", filepath.Join("runs", l[0].Folder)).want(t, 0)
+
+	gotrain(t, dir, "runs", "export", "latest").want(t, 0)
+	a, b := read(t, file), read(t, filepath.Join(dir, l[0].Folder+".tar.zst"))
+	if a != b {
+		t.Error("a second export has other bytes")
+	}
+	flip(t, file)
+	r := gotrain(t, other, "runs", "import", "run.tar.zst", "-runs", "again").want(t, 1)
+	contains(t, "standard error", r.log, "gotrain: run.tar.zst: ")
+}

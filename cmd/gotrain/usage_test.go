@@ -20,7 +20,7 @@ func TestMistakesInTheCommandLineAreNamedWithTheirRemedy(t *testing.T) {
 		{"help grahp", "gotrain: grahp: unknown command: did you mean gotrain graph?"},
 		{"frobnicate", "gotrain: frobnicate: unknown command: the commands are check, graph, profile, eval, runs, doctor, version, help"},
 		{"runs shwo", "gotrain: runs shwo: unknown command: did you mean gotrain runs show?"},
-		{"runs frobnicate", "gotrain: runs frobnicate: unknown command: the commands are runs show, runs compare, runs verify, runs rm, runs prune, runs reindex"},
+		{"runs frobnicate", "gotrain: runs frobnicate: unknown command: the commands are runs show, runs compare, runs export, runs import, runs verify, runs rm, runs prune, runs reindex"},
 		{"runs", "gotrain: runs: there is no such folder, and so no run: name the outputDir of the runs with -runs DIR"},
 		{"runs show latest", "gotrain: runs: there is no such folder, and so no run: name the outputDir of the runs with -runs DIR"},
 		{"runs show -runs . latest", "gotrain: latest: there is no run in ."},
