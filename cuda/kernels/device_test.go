@@ -227,5 +227,14 @@ func tensor(t graph.DType, extents ...int) *graph.Tensor {
 	return &graph.Tensor{Shape: extents, DType: t}
 }
 
+// randomShapes are activations of several images, with any number of channels.
+func randomShapes(count int) (all []graph.Shape) {
+	r := rand.New(rand.NewPCG(19, 19))
+	for range count {
+		all = append(all, graph.Shape{2 + r.IntN(3), 1 + r.IntN(150), 3 + r.IntN(9), 3 + r.IntN(9)})
+	}
+	return all
+}
+
 // types are the storage types of activations.
 var types = []graph.DType{graph.Float32, graph.BFloat16}

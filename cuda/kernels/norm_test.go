@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gotrain/cpu/reference"
@@ -38,8 +39,12 @@ func (c normCase) String() string {
 
 func TestNormIsBatchNorm(t *testing.T) {
 	shared := open(t)
+	cases := slices.Clone(normCases)
+	for i, s := range randomShapes(6) {
+		cases = append(cases, normCase{shape: s, relu: i&1 != 0, addend: i&2 != 0, twice: i&4 != 0})
+	}
 	for _, dtype := range types {
-		for _, c := range normCases {
+		for _, c := range cases {
 			t.Run(fmt.Sprint(dtype, " ", c), func(t *testing.T) { c.test(shared.in(t), dtype) })
 		}
 	}
