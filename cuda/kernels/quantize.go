@@ -84,7 +84,7 @@ func (s *Set) columns(n int) driver.Dim {
 //
 // It reads gradient and residual twice (three times where the threshold or the step takes a sum of its own), from cache but for the
 // first, and writes next once: memory bounds it, at 12 bytes a value. A column is one warp's, so that a few columns of a hundred thousand
-// values, which no channel has, are bound by its latency: about a microsecond for 256 values.
+// values, which no channel has, are bound by its latency, which is of the order of a microsecond for 256 values.
 func (s *Set) Encode(f quantizer.Format, t *Table, table, gradient, residual, next, wire, bad driver.Pointer) driver.Launch {
 	name := fmt.Sprintf("encode_%d", f.Bits)
 	if f.Bits == 1 && !f.ZeroThreshold {

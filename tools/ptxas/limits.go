@@ -44,7 +44,7 @@ var known = []limit{
 	{"dense", "2·N·in·out flop", "float32 multiply-adds, by loads from shared memory", "20 %; small ones the launch"},
 	{"softmax_cross_entropy", "reads 4, writes 4 bytes a logit", "latency: some µs at 1024 samples", "the launch"},
 	{"sum_squares", "reads 4 bytes, adds 1 float64 product a value", "memory; float64 on cards that have little of it", "80 %"},
-	{"update_parameters", "reads 8, writes 4 bytes a parameter; 16 and 8 with momentum, 24 and 12 with Adam, less 4 each", "memory", "85 %"},
+	{"update_parameters", "reads 8, writes 4 bytes a parameter; 12 and 8 with momentum, 16 and 12 with Adam", "memory", "85 %"},
 	{"encode_32", "reads 4, writes 4 bytes a value; 8 and 8 with residuals", "memory", "70 %"},
 	{"encode_16", "reads 8, writes 6 bytes a value", "memory", "70 %"},
 	{"encode_1", "reads 8, writes 4 bytes and a bit a value; the second pass hits L1 or L2", "memory; latency where buckets have few columns", "50 %"},
