@@ -16,6 +16,7 @@ import (
 	"gotrain/configs"
 	"gotrain/cpu"
 	"gotrain/distributed/group"
+	"gotrain/graph"
 	"gotrain/internal/cores"
 )
 
@@ -245,6 +246,14 @@ func (r *run) recordStep(s *Step) error {
 	return r.recorder.write(Event{Epoch: &EpochEvent{Epoch: mb.Epoch + 1, Step: s.Step, Sums: sumsOf(s.Sums), Seconds: Float(s.Elapsed.Seconds()), Minibatches: t.steps,
 		Compute: Float(t.compute().Seconds()), Quantize: Float(t.Encode.Seconds()), Decode: Float(t.Decode.Seconds()), Exchange: Float(t.Exposed.Seconds()),
 		Data: Float(t.data.Seconds()), Bytes: t.Bytes}})
+}
+
+// recordTest writes what a test has come to.
+func (r *run) recordTest(minibatches int, m graph.Metrics) error {
+	if r.recorder == nil {
+		return nil
+	}
+	return r.recorder.write(Event{Test: &TestEvent{Epoch: r.state.Epoch, Step: r.state.Step, Sums: sumsOf(m), Minibatches: minibatches}})
 }
 
 // recordCheckpoint writes what the checkpoint of a step consists of.

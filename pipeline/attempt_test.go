@@ -49,10 +49,13 @@ func kinds(all []Event) string {
 func TestARunLeavesItsRecord(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("OMP_DYNAMIC", "false")
-	do(t, small(t, dir, "learner.maxEpochs=2", "seed=5"), nil)
+	do(t, small(t, dir, "learner.maxEpochs=2", "seed=5", "command=[train,test]"), nil)
 	all := events(t, dir)
-	if got, want := kinds(all), "BmmmmecmmmmecE"; got != want {
+	if got, want := kinds(all), "BmmmmecmmmmectE"; got != want {
 		t.Fatalf("the events are %s, want %s", got, want)
+	}
+	if e := all[13].Test; e.Epoch != 2 || e.Step != 8 || e.Count != 1000 || e.Loss <= 0 || e.Minibatches != 32 {
+		t.Errorf("the test is %+v", e)
 	}
 	if m := all[7].Minibatch; m.Step != 5 || m.Epoch != 2 || m.Minibatch != 1 || m.Count != 32 || m.Loss <= 0 || m.Norm <= 0 || m.Bits != 32 {
 		t.Errorf("the fifth minibatch is %+v", m)

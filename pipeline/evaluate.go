@@ -44,6 +44,9 @@ func (r *run) test(ctx context.Context) error {
 	if found[0].Count == 0 {
 		return r.team.followed(fmt.Errorf("evaluating: %w", errSkipped))
 	}
+	if err := r.recordTest(n[0], found[0]); err != nil {
+		return err
+	}
 	_, err = fmt.Fprintln(r.Out, evaluationLine(1, n[0], found[0]))
 	return err
 }

@@ -116,6 +116,15 @@ func lastRun(outputDir, name string) (dir string, last Record, err error) {
 	return dir, last, nil
 }
 
+// unfinished finds the run that may be continued; "" if there is none.
+func (s Settings) unfinished() (dir string, last Record, err error) {
+	if s.Run == "" {
+		return lastRun(s.Config.OutputDir, s.Config.Name)
+	}
+	last, err = readRecord(s.Run)
+	return s.Run, last, err
+}
+
 // ChangedError refuses to continue a run with another configuration or other data.
 type ChangedError struct {
 	Dir     string
@@ -149,7 +158,7 @@ type folder struct {
 // chooseFolder decides whether the last run of the configuration's name is continued, and in which folder to run.
 func chooseFolder(s Settings, data dataRecord, threads int, now time.Time) (folder, error) {
 	cfg := s.Config
-	dir, last, err := lastRun(cfg.OutputDir, cfg.Name)
+	dir, last, err := s.unfinished()
 	if err != nil {
 		return folder{}, err
 	}
@@ -190,6 +199,9 @@ func changesSince(dir string, last Record, cfg *configs.Config) ([]configs.Chang
 func unusedFolder(s Settings, data dataRecord, threads int, now time.Time) folder {
 	cfg := s.Config
 	r := Record{Name: cfg.Name, Hash: cfg.Hash(), Started: now.UTC(), Status: running, Threads: threads, Version: s.Version, Engine: engine(), Data: data}
+	if s.Replay != nil {
+		r.Chosen = s.Replay.Chosen
+	}
 	first := filepath.Join(cfg.OutputDir, fmt.Sprintf("%s-%s-%s", cfg.Name, now.Format("20060102-150405"), r.Hash[:8]))
 	dir := first
 	for n := 2; ; n++ { // two runs within a second

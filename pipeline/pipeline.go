@@ -26,6 +26,8 @@ type Settings struct {
 	Terminal      bool      // Log is a terminal: show a progress bar
 	Version       string    // of the program
 
+	Run    string           // the folder of the run that is to be continued; "": the newest of the configuration's name
+	Replay *Record          // of the run that is made again: what it had chosen is not chosen anew; may be nil
 	Opened func(run string) // called by the leading process when training begins in a run's folder; may be nil
 }
 

@@ -301,17 +301,7 @@ func (r *run) write() error {
 // finish notes how the run ended, and leaves the team. An error that not all processes have come to ends the others too: then
 // nobody waits for the note.
 func (r *run) finish(err error) error {
-	var d *DivergedError
-	switch {
-	case err == nil:
-		r.Record.Status = finished
-	case errors.Is(err, ErrInterrupted):
-		r.Record.Status = interrupted
-	case errors.As(err, &d):
-		r.Record.Status = diverged
-	default:
-		r.Record.Status = failed
-	}
+	r.Record.Status = status(err)
 	note := func() error {
 		if r.store == nil {
 			return nil

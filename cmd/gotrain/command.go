@@ -30,7 +30,7 @@ type example struct{ line, says string }
 func commands() []*command {
 	all := []*command{trainCommand(), checkCommand(), graphCommand(), profileCommand(), evalCommand()}
 	all = append(all, runsCommands()...)
-	return append(all, doctorCommand(), versionCommand(), helpCommand())
+	return append(all, resumeCommand(), replayCommand(), doctorCommand(), versionCommand(), helpCommand())
 }
 
 // newFlags returns an empty set that leaves all messages to parse.

@@ -18,7 +18,7 @@ func TestMistakesInTheCommandLineAreNamedWithTheirRemedy(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"chekc quickstart", "gotrain: chekc: unknown command: did you mean gotrain check?"},
 		{"help grahp", "gotrain: grahp: unknown command: did you mean gotrain graph?"},
-		{"frobnicate", "gotrain: frobnicate: unknown command: the commands are check, graph, profile, eval, runs, doctor, version, help"},
+		{"frobnicate", "gotrain: frobnicate: unknown command: the commands are check, graph, profile, eval, runs, resume, replay, doctor, version, help"},
 		{"runs shwo", "gotrain: runs shwo: unknown command: did you mean gotrain runs show?"},
 		{"runs frobnicate", "gotrain: runs frobnicate: unknown command: the commands are runs show, runs compare, runs export, runs import, runs verify, runs rm, runs prune, runs reindex"},
 		{"runs", "gotrain: runs: there is no such folder, and so no run: name the outputDir of the runs with -runs DIR"},
@@ -31,6 +31,9 @@ func TestMistakesInTheCommandLineAreNamedWithTheirRemedy(t *testing.T) {
 		{"runs prune -runs .", "gotrain: runs prune: neither -older nor a condition: it would remove nearly all runs: give one of them"},
 		{"runs prune -older soon", "gotrain: -older soon: not a duration: write 720h, or 90m"},
 		{"runs prune -older 1h -keep all", "gotrain: -keep all: not a number of runs"},
+		{"resume", "gotrain: resume: no run: give its name, folder, hash, or latest"},
+		{"replay latest twice", "gotrain: twice: not key=value: replay takes one run, and latest is it"},
+		{"replay latest -epochs none", "gotrain: -epochs none: not a number of epochs"},
 		{"runs reindex now", "gotrain: runs reindex: takes no arguments"},
 		{"train quickstart", "gotrain: train: to train, name a configuration: gotrain -config FILE"},
 		{"quickstart", "gotrain: quickstart: a configuration goes after a flag: gotrain -config quickstart"},
