@@ -1,6 +1,8 @@
 package archive
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,13 +17,14 @@ import (
 
 // Table writes a list of runs for a person.
 func Table(w io.Writer, runs []Run) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	b := bufio.NewWriter(w) // a tabwriter writes each cell by itself
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "STATUS\tNAME\tDEVICE\tWORKERS\tBITS\tEPOCHS\tBEST ERROR\tSAMPLES/S\tTIME\tRUN")
 	for _, r := range runs {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%d/%d\t%s\t%s\t%s\t%s\n", r.Status, r.Name, dash(r.Device), r.Workers, dash(r.Bits), r.Epochs, r.MaxEpochs,
 			bestError(r), speed(r), span(r.Seconds), r.Folder)
 	}
-	return t.Flush()
+	return errors.Join(t.Flush(), b.Flush())
 }
 
 func dash(s string) string {

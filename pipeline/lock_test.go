@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestOnlyOneTrainsInAFolder(t *testing.T) {
@@ -88,4 +89,37 @@ func TestALockThatCannotBeMadeIsNamed(t *testing.T) {
 	if _, err := lockRun(file + "/r"); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
+}
+
+func TestAHeldFolderIsNotTrainedInAndNotTheOtherWayRound(t *testing.T) {
+	run := filepath.Join(t.TempDir(), "run")
+	if held, err := Held(run); held || err != nil {
+		t.Errorf("no folder: %v, %v", held, err)
+	}
+	lock, err := lockRun(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, err := Held(run); !held || err != nil {
+		t.Errorf("locked: %v, %v", held, err)
+	}
+	host, _ := os.Hostname()
+	_, err = Hold(run)
+	demand(t, "holding", err, fmt.Sprintf("%s: process %d on %s trains there", run, os.Getpid(), host))
+	lock.Unlock()
+	if held, err := Held(run); held || err != nil {
+		t.Errorf("unlocked: %v, %v", held, err)
+	}
+	release, err := Hold(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockRun(run); err == nil {
+		t.Error("a folder that is held was locked")
+	}
+	time.AfterFunc(20*time.Millisecond, release) // a look takes less than a start waits
+	if lock, err = lockRun(run); err != nil {
+		t.Fatal(err)
+	}
+	lock.Unlock()
 }

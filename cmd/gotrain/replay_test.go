@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,4 +117,45 @@ func TestADivergedRunDivergesAgain(t *testing.T) {
 	if r := gotrain(t, dir, "replay", "it").want(t, 0); !strings.HasPrefix(r.out, "identical through step ") {
 		t.Errorf("says %s", r.out)
 	}
+}
+
+func TestPicturesGoWithABundle(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	for name, n := range map[string]int{"train": 8, "test": 4} {
+		if err := synthetic.Images(filepath.Join(dir, "flowers", name), []string{"daisy", "rose"}, n, 32); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pictures, _ := filepath.Glob(filepath.Join(dir, "flowers", "train", "*", "*"))
+	relative, absolute := "", ""
+	for i, p := range pictures {
+		name, _ := filepath.Rel(filepath.Join(dir, "flowers"), p)
+		relative += fmt.Sprintf("%s\t%d\n", name, i%2)
+		absolute += fmt.Sprintf("%s\t%d\n", p, i%2)
+	}
+	for name, text := range map[string]string{"relative.map": relative, "absolute.map": absolute} {
+		if err := os.WriteFile(filepath.Join(dir, "flowers", name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"-config", "quickstart", "command=[train]", "reader.type=images", "reader.transforms=[{scale: {width: 16, height: 16}}, {normalize: {mean: [120], std: [60]}}]", "learner.minibatchSize=4", "learner.maxEpochs=1"}
+	gotrain(t, dir, append(args, "name=folder", "reader.path=flowers", "command=[train,test]")...).want(t, 0)
+	gotrain(t, dir, append(args, "name=map", "reader.path=flowers/relative.map")...).want(t, 0)
+	gotrain(t, dir, append(args, "name=absolute", "reader.path=flowers/absolute.map")...).want(t, 0)
+	for _, name := range []string{"folder", "map"} {
+		file := filepath.Join(other, name+".tar.zst")
+		gotrain(t, dir, "runs", "export", name, "-with-data", "-o", file).want(t, 0)
+		gotrain(t, other, "runs", "import", file).want(t, 0)
+	}
+	r := gotrain(t, dir, "runs", "export", "absolute", "-with-data").want(t, 1)
+	contains(t, "standard error", r.log, ": exporting its data: "+filepath.Join(dir, "flowers", "absolute.map")+":1: an absolute path, which leads nowhere elsewhere: write paths relative to the map\n")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"folder", "map"} {
+		if r := gotrain(t, other, "replay", name).want(t, 0); !strings.HasSuffix(r.out, "identical through epoch 1\n") {
+			t.Errorf("%s: says\n%s", name, r.out)
+		}
+	}
+	gotrain(t, other, "runs", "verify", "map", "-data").want(t, 1) // whose data lay where it was trained
 }
