@@ -122,6 +122,12 @@ func TestABundleCarriesARun(t *testing.T) {
 		t.Error(m, err)
 	}
 
+	short := filepath.Join(t.TempDir(), "half.tar.zst")
+	if err := os.WriteFile(short, a[:len(a)-20], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	_, err = VerifyBundle(ctx, short)
+	demand(t, "without its last bytes", err, short+": ends in the middle, at bundle.json: copy or fetch it again") // it is small: one block
 	for _, n := range []int{0, 1, 10, len(a) / 2, len(a) - 5, len(a) - 1} {
 		file := filepath.Join(t.TempDir(), "short.tar.zst")
 		if err := os.WriteFile(file, a[:n], 0o666); err != nil {

@@ -110,7 +110,7 @@ func readBundle(r io.Reader, limit int64, begin func(Manifest) error, each func(
 	}
 	defer z.Close()
 	t := tar.NewReader(z)
-	h, err := next(t)
+	h, err := next(t, manifestName)
 	if errors.Is(err, io.EOF) {
 		return m, errors.New("is empty")
 	}
@@ -122,7 +122,7 @@ func readBundle(r io.Reader, limit int64, begin func(Manifest) error, each func(
 	}
 	var text bytes.Buffer
 	if _, err := io.Copy(&text, t); err != nil {
-		return m, unreadable(err)
+		return m, unreadable(manifestName, err)
 	}
 	if m, err = parseManifest(text.Bytes(), limit); err != nil {
 		return m, err
@@ -131,7 +131,7 @@ func readBundle(r io.Reader, limit int64, begin func(Manifest) error, each func(
 		return m, err
 	}
 	for _, f := range m.Files {
-		h, err := next(t)
+		h, err := next(t, f.Name)
 		switch {
 		case errors.Is(err, io.EOF):
 			return m, fmt.Errorf("%s is missing", f.Name)
@@ -144,13 +144,13 @@ func readBundle(r io.Reader, limit int64, begin func(Manifest) error, each func(
 		}
 		hash := sha256.New()
 		if err := each(f.Name, io.TeeReader(t, hash)); err != nil {
-			return m, unreadable(err)
+			return m, unreadable(f.Name, err)
 		}
 		if sum := hex.EncodeToString(hash.Sum(nil)); sum != f.SHA256 {
 			return m, fmt.Errorf("%s has the SHA-256 %.8s..., where %s says %.8s...: the bundle was changed or damaged", f.Name, sum, manifestName, f.SHA256)
 		}
 	}
-	if h, err := next(t); err == nil {
+	if h, err := next(t, "its end"); err == nil {
 		return m, fmt.Errorf("has %q, of which %s says nothing", h.Name, manifestName)
 	} else if !errors.Is(err, io.EOF) {
 		return m, err
@@ -159,34 +159,36 @@ func readBundle(r io.Reader, limit int64, begin func(Manifest) error, each func(
 	case n > 0:
 		return m, errors.New("has more behind its end")
 	case !errors.Is(err, io.EOF):
-		return m, unreadable(err)
+		return m, unreadable("its end", err)
 	}
 	return m, nil
 }
 
-// next gives the header of the next entry, which has to be a plain file.
-func next(t *tar.Reader) (*tar.Header, error) {
+// next gives the header of the next entry, which has to be a plain file; name is the one that is expected.
+func next(t *tar.Reader, name string) (*tar.Header, error) {
 	h, err := t.Next()
 	switch {
 	case errors.Is(err, io.EOF):
 		return nil, err
 	case err != nil:
-		return nil, unreadable(err)
+		return nil, unreadable(name, err)
 	case h.Typeflag != tar.TypeReg:
 		return nil, fmt.Errorf("has %q, which is no plain file: a bundle has no links, folders or devices", h.Name)
 	}
 	return h, nil
 }
 
-// unreadable says what is wrong with a stream.
-func unreadable(err error) error {
+// unreadable says what is wrong with a stream, at the file that was read or looked for.
+func unreadable(name string, err error) error {
 	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("ends in the middle: copy or fetch it again")
 	case errors.Is(err, zstd.ErrMagicMismatch):
 		return errors.New("is not compressed with Zstandard: is it a bundle of gotrain?")
 	case errors.Is(err, zstd.ErrWindowSizeExceeded):
 		return fmt.Errorf("is compressed with a window of more than %d bytes, which no bundle is", maxWindow)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("ends in the middle, at %s: copy or fetch it again", name)
+	case errors.As(err, new(*fs.PathError)), errors.Is(err, context.Canceled):
+		return err
 	}
-	return err
+	return fmt.Errorf("is damaged at %s: %w: copy or fetch it again", name, err)
 }
