@@ -1,6 +1,7 @@
 package distributed
 
 import (
+	"errors"
 	"time"
 
 	"gotrain/distributed/group"
@@ -100,17 +101,19 @@ func (a *Aggregator) Stop() bool { return a.stop }
 
 // Residuals are what quantization owes: of this worker's gradients, and of the sums that it owns; the other workers' columns
 // are zero in the second. owed is false where both are zero. With double buffering it waits for the pending aggregate, whose
-// exchange writes the second; Pending gives its error.
-func (a *Aggregator) Residuals() (worker, owner []float32, owed bool) {
-	_, _, _ = a.pending.peek()
-	if !a.owed {
-		return nil, nil, false
+// exchange writes the second; the error is that of the exchange.
+func (a *Aggregator) Residuals() (worker, owner []float32, owed bool, err error) {
+	if _, _, err := a.pending.peek(); err != nil && !errors.Is(err, graph.ErrNoAggregate) {
+		return nil, nil, false, err
 	}
-	return a.worker.current(), a.owner.current(), true
+	if !a.owed {
+		return nil, nil, false, nil
+	}
+	return a.worker.current(), a.owner.current(), true, nil
 }
 
 // SetResiduals goes on from residuals that were saved; owner may have values of columns that this worker does not own.
-func (a *Aggregator) SetResiduals(worker, owner []float32) {
+func (a *Aggregator) SetResiduals(worker, owner []float32) error {
 	a.worker, a.owner, a.owed = newResiduals(a.layout.Size), newResiduals(a.layout.Size), true
 	copy(a.worker.current(), worker)
 	for _, b := range a.buckets {
@@ -118,6 +121,7 @@ func (a *Aggregator) SetResiduals(worker, owner []float32) {
 			copy(a.owner.current()[c.Offset:c.Offset+c.Rows], owner[c.Offset:])
 		}
 	}
+	return nil
 }
 
 // tensor names the parameter that a value of the arena belongs to.

@@ -141,7 +141,7 @@ func TestTheFirstDenseStepAddsWhatIsOwedOnce(t *testing.T) {
 	corrected := make([][]float32, len(g))
 	owed := make([]float32, c.layout.Size) // each column's from its owner
 	for w, a := range c.aggregators {
-		worker, owner, some := a.Residuals()
+		worker, owner, some, _ := a.Residuals()
 		if !some {
 			t.Fatalf("worker %d owes nothing after steps at 1 bit", w)
 		}
@@ -150,7 +150,7 @@ func TestTheFirstDenseStepAddsWhatIsOwedOnce(t *testing.T) {
 	}
 	c.equal(t, "the first dense step", c.must(t, 4, 32, g), sum([][]float32{sum(corrected), owed}))
 	for w, a := range c.aggregators {
-		if _, _, some := a.Residuals(); some {
+		if _, _, some, _ := a.Residuals(); some {
 			t.Errorf("worker %d still owes", w)
 		}
 	}
@@ -219,7 +219,7 @@ func TestAValueThatIsNotFiniteStopsAllWorkersBeforeResidualsChange(t *testing.T)
 				crew.step(1, 1, crew.random(1))
 				var before [][]float32
 				for _, a := range crew.aggregators {
-					worker, owner, _ := a.Residuals()
+					worker, owner, _, _ := a.Residuals()
 					before = append(before, slices.Clone(worker), slices.Clone(owner))
 				}
 				g := crew.random(2)
@@ -235,7 +235,7 @@ func TestAValueThatIsNotFiniteStopsAllWorkersBeforeResidualsChange(t *testing.T)
 					}
 				}
 				for w, a := range crew.aggregators {
-					worker, owner, _ := a.Residuals()
+					worker, owner, _, _ := a.Residuals()
 					if !late && (!slices.Equal(worker, before[2*w]) || !slices.Equal(owner, before[2*w+1])) {
 						t.Errorf("the residuals of worker %d have changed", w)
 					}
@@ -254,7 +254,7 @@ func TestAnEmptyShareAddsNothing(t *testing.T) {
 	c.equal(t, "dense", c.must(t, 0, 32, g), sum([][]float32{g[1], g[3]}))
 	c.must(t, 1, 1, g)
 	for _, w := range []int{0, 2} {
-		if worker, _, _ := c.aggregators[w].Residuals(); slices.ContainsFunc(worker, func(v float32) bool { return v != 0 }) {
+		if worker, _, _, _ := c.aggregators[w].Residuals(); slices.ContainsFunc(worker, func(v float32) bool { return v != 0 }) {
 			t.Errorf("worker %d, which has had no samples, owes %v", w, worker)
 		}
 	}
@@ -350,7 +350,7 @@ func TestAWorkerKeepsResidualsOfTheSumsThatItOwns(t *testing.T) {
 	for w, a := range c.aggregators {
 		own := slices.Repeat([]float32{float32(w)}, c.layout.Size)
 		a.SetResiduals(own, ones)
-		worker, owner, owed := a.Residuals()
+		worker, owner, owed, _ := a.Residuals()
 		if !owed {
 			t.Errorf("worker %d owes nothing", w)
 		}
@@ -380,12 +380,12 @@ func TestResidualsAreThoseBehindThePendingAggregate(t *testing.T) {
 		c.step(n, 1, c.random(uint64(n)))
 	}
 	for w, a := range c.aggregators {
-		_, owner, _ := a.Residuals()
+		_, owner, _, _ := a.Residuals()
 		before := slices.Clone(owner)
 		if _, _, err := a.Pending(); err != nil {
 			t.Fatal(err)
 		}
-		if _, owner, _ = a.Residuals(); !slices.Equal(before, owner) {
+		if _, owner, _, _ = a.Residuals(); !slices.Equal(before, owner) {
 			t.Errorf("worker %d: the owner's residuals have changed", w)
 		}
 	}

@@ -189,7 +189,7 @@ func (g golden) check(t testing.TB, members []group.Member, s Settings) {
 		}
 	}
 	for i, m := range members {
-		worker, owner, _ := aggregators[i].Residuals()
+		worker, owner, _, _ := aggregators[i].Residuals()
 		g.compare(t, fmt.Sprintf("residual of worker %d", m.Rank()), worker[:n], g.residual[m.Rank()*n:][:n], seen)
 		for _, b := range aggregators[i].buckets {
 			for _, c := range b.Pieces[m.Rank()].Columns {
@@ -202,7 +202,7 @@ func (g golden) check(t testing.TB, members []group.Member, s Settings) {
 // checkBits quantizes a worker's gradient as its aggregator is about to, and compares the bits.
 func (g golden) checkBits(t testing.TB, step, rank int, a *Aggregator, gradient []float32) {
 	residual := make([]float32, len(gradient))
-	if worker, _, owed := a.Residuals(); owed {
+	if worker, _, owed, _ := a.Residuals(); owed {
 		copy(residual, worker)
 	}
 	f := quantizer.Format{Bits: 1, ZeroThreshold: g.zero}

@@ -7,14 +7,13 @@ import (
 	"strings"
 
 	"gotrain/configs"
-	"gotrain/cpu"
 	"gotrain/graph"
 	"gotrain/network"
 	"gotrain/readers"
 )
 
 // precisions are the types of activations by the configuration's names.
-var precisions = map[string]graph.DType{"float32": graph.Float32, "bfloat16": graph.BFloat16}
+var precisions = map[string]graph.DType{"float32": graph.Float32, "bfloat16": graph.BFloat16, "tf32": graph.Float32}
 
 // openSets opens the training set and, where the configuration tests, the test set, which must be of the same kind. The
 // error lists all that is wrong; what could be opened comes with it.
@@ -166,9 +165,6 @@ func checkSupported(cfg *configs.Config) error {
 		}
 	}
 	d := cfg.Distributed
-	refuse(cfg.Device != "auto" && cfg.Device != "cpu", "device", cfg.Device, "not in this build: set it to cpu")
-	_, known := precisions[cfg.Precision]
-	refuse(!known, "precision", cfg.Precision, "for device: cuda: set it to float32 or bfloat16")
 	refuse(cfg.Network.Convolution == "cudnn", "network.convolution", "cudnn", "for device: cuda: set it to auto")
 	refuse(d.Transport == "nccl", "distributed.transport", d.Transport, "for device: cuda: set it to auto")
 	refuse(cfg.Network.Init != "", "network.init", cfg.Network.Init, "this build always starts from He initialization: set it to he")
@@ -179,18 +175,6 @@ func checkSupported(cfg *configs.Config) error {
 		return nil
 	}
 	return &UsageError{errors.New(strings.Join(faults, "\n"))}
-}
-
-// engine names what an executor computes with: where it changes, so may the last bits of results.
-func engine() string { return cpu.Describe().String() }
-
-// executor makes what runs the network on the configured device, in batches of mostly so many samples.
-func executor(s network.Spec, cfg *configs.Config, batch, threads int) (graph.Executor, error) {
-	e, err := cpu.New(source(s, cfg), cpu.Options{Threads: threads, Batch: batch})
-	if err != nil {
-		return nil, fmt.Errorf("preparing the network: %w", err)
-	}
-	return e, nil
 }
 
 // Plan compiles the plan of a worker's training step, or of inference, of a configuration whose data is there.

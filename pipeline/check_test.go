@@ -99,7 +99,6 @@ func TestAMinibatchIsNoLargerThanAnEpoch(t *testing.T) {
 func TestWhatThisBuildCannotDoIsRefused(t *testing.T) {
 	for arg, want := range map[string]string{
 		"network.convolution=cudnn": "argument network.convolution=cudnn: network.convolution: cudnn: for device: cuda: set it to auto",
-		"precision=tf32":            "argument precision=tf32: precision: tf32: for device: cuda: set it to float32 or bfloat16",
 	} {
 		demand(t, arg, checkSupported(small(t, t.TempDir(), arg)), want)
 	}

@@ -87,12 +87,18 @@ func (r *run) collect() ([]Part, error) {
 	}
 	var residuals, owned [][]float32
 	owed := false
-	if a := r.workers[0].aggregator; a != nil {
-		if _, _, owed = a.Residuals(); owed {
-			if residuals, err = r.gather(func(w *worker) []float32 { own, _, _ := w.aggregator.Residuals(); return own }); err != nil {
+	if r.workers[0].aggregator != nil {
+		own, sums := map[*worker][]float32{}, map[*worker][]float32{}
+		for _, w := range r.workers {
+			if own[w], sums[w], owed, err = w.aggregator.Residuals(); err != nil {
 				return nil, err
 			}
-			if owned, err = r.gather(func(w *worker) []float32 { _, sums, _ := w.aggregator.Residuals(); return sums }); err != nil {
+		}
+		if owed {
+			if residuals, err = r.gather(func(w *worker) []float32 { return own[w] }); err != nil {
+				return nil, err
+			}
+			if owned, err = r.gather(func(w *worker) []float32 { return sums[w] }); err != nil {
 				return nil, err
 			}
 		}
@@ -179,7 +185,7 @@ func (r *run) pendingPart(l *graph.Layout) ([]Part, error) {
 	}
 	var part []Part
 	for i, w := range r.workers {
-		values, m, err := w.aggregator.Pending()
+		values, m, err := w.buffering().Pending()
 		if err != nil {
 			return nil, err
 		}
@@ -263,7 +269,9 @@ func (r *run) restoreWorkers(c *Checkpoint, workers int, owed bool) error {
 		}
 		for i, w := range r.workers {
 			if w.aggregator != nil {
-				w.aggregator.SetResiduals(own[i], sums)
+				if err := w.aggregator.SetResiduals(own[i], sums); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -273,7 +281,7 @@ func (r *run) restoreWorkers(c *Checkpoint, workers int, owed bool) error {
 		}
 		for _, w := range r.workers {
 			if w.aggregator != nil {
-				w.aggregator.SetPending(pending, p.Metrics)
+				w.buffering().SetPending(pending, p.Metrics)
 			}
 		}
 	}

@@ -50,6 +50,9 @@ func (b *bench) choose() (c choice, err error) {
 	if !d.Bits.Auto {
 		bits = []int{leastBits(b.r)}
 	}
+	if b.r.onDevices() {
+		return b.chooseOnDevices(bits)
+	}
 	m, err := b.machine(bits...)
 	if err != nil {
 		return c, err
@@ -113,16 +116,7 @@ func (b *bench) options(m distributed.Machine, bits []int, within float64) ([]op
 			}
 		}
 	}
-	// Of each number of bits the faster size of buckets.
-	var out []option
-	for _, o := range all {
-		if n := len(out); n == 0 || out[n-1].Bits != o.Bits {
-			out = append(out, o)
-		} else if o.measured > 0 && o.measured < out[n-1].measured {
-			out[n-1] = o
-		}
-	}
-	return out, nil
+	return fasterSizes(all), nil
 }
 
 // plain says whether once is enough to see that a step is slower than the fastest: a long one is disturbed less.

@@ -128,10 +128,15 @@ func evaluateRun(ctx context.Context, dir string, cfg *configs.Config, s Setting
 	}
 	network := spec(cfg, ds)
 	threads := threadsFor(cfg, 1)
-	e, err := executor(network, cfg, minibatchSize(cfg, ds.Len()), threads)
+	d, err := chooseDevice(cfg, 1, 0)
 	if err != nil {
 		return err
 	}
+	all, err := d.executors(source(network, cfg), cfg, 1, minibatchSize(cfg, ds.Len()), threads, nil)
+	if err != nil {
+		return err
+	}
+	e := all[0]
 	defer e.Close()
 	from, err := loadModel(dir, record.Model, e)
 	if err != nil {

@@ -156,14 +156,14 @@ type folder struct {
 }
 
 // chooseFolder decides whether the last run of the configuration's name is continued, and in which folder to run.
-func chooseFolder(s Settings, data dataRecord, threads int, now time.Time) (folder, error) {
+func chooseFolder(s Settings, data dataRecord, threads int, engine string, now time.Time) (folder, error) {
 	cfg := s.Config
 	dir, last, err := s.unfinished()
 	if err != nil {
 		return folder{}, err
 	}
 	if dir == "" || s.Restart || last.Status == finished && !s.AcceptChanges {
-		return unusedFolder(s, data, threads, now), nil
+		return unusedFolder(s, data, threads, engine, now), nil
 	}
 	changes, err := changesSince(dir, last, cfg)
 	if err != nil {
@@ -196,9 +196,9 @@ func changesSince(dir string, last Record, cfg *configs.Config) ([]configs.Chang
 }
 
 // unusedFolder names a folder that no run has.
-func unusedFolder(s Settings, data dataRecord, threads int, now time.Time) folder {
+func unusedFolder(s Settings, data dataRecord, threads int, engine string, now time.Time) folder {
 	cfg := s.Config
-	r := Record{Name: cfg.Name, Hash: cfg.Hash(), Started: now.UTC(), Status: running, Threads: threads, Version: s.Version, Engine: engine(), Data: data}
+	r := Record{Name: cfg.Name, Hash: cfg.Hash(), Started: now.UTC(), Status: running, Threads: threads, Version: s.Version, Engine: engine, Data: data}
 	if s.Replay != nil {
 		r.Chosen = s.Replay.Chosen
 	}

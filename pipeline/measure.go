@@ -46,6 +46,7 @@ func (r *run) madeUp(n, size int) graph.Batch {
 	}
 	for i := range n {
 		batch.Labels[i], batch.Weights[i] = int32(draw.IntN(len(r.data.Classes()))), 1
+		batch.Plan = append(batch.Plan, graph.Sample{Index: int32(i % r.data.Len())})
 	}
 	return batch
 }
@@ -185,11 +186,13 @@ func pointers(values []float64) []*float64 {
 // step measures whole steps at a number of bits: the mean of some, as all workers see it.
 func (b *bench) step(s distributed.Settings, bits, steps int) (seconds float64, err error) {
 	r := b.r
-	layout, _ := r.workers[0].exec.Layouts()
 	spent := make([]float64, len(r.workers))
-	err = r.team.each(func(i int, m group.Member) error {
+	err = r.team.each(func(i int, _ group.Member) error {
 		w := r.workers[i]
-		a := distributed.New(m, layout, r.plan.Buckets, w.exec.Arena(graph.Gradients), s)
+		a, err := r.newAggregator(w, s)
+		if err != nil {
+			return err
+		}
 		var start time.Time
 		for n := range steps + 1 {
 			if n == 1 {
@@ -200,7 +203,7 @@ func (b *bench) step(s distributed.Settings, bits, steps int) (seconds float64, 
 			}
 		}
 		spent[i] = time.Since(start).Seconds() / float64(steps)
-		if s.DoubleBuffering {
+		if a, ok := a.(*distributed.Aggregator); ok && s.DoubleBuffering {
 			_, _, err := a.Pending()
 			return err
 		}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -42,6 +43,9 @@ func (r *run) profile() error {
 	fmt.Fprintf(r.Out, "ResNet-%d, minibatch %d, %s, %d threads each, %s, %d parameters\n", r.cfg.Network.Depth, minibatchSize(r.cfg, r.epoch),
 		r.team, r.Record.Threads, r.cfg.Precision, parameterCount(&r.plan.Parameters))
 	b := newBench(r)
+	if r.onDevices() {
+		return errors.Join(b.profileOnDevices(r.Out), b.restore())
+	}
 	m, err := b.machine(allBits...)
 	if err != nil {
 		return err
@@ -73,10 +77,11 @@ func (r *run) alone(b *bench) (seconds float64, err error) {
 		}
 		size := minibatchSize(r.cfg, r.epoch)
 		network := spec(r.cfg, r.data)
-		e, err := executor(network, r.cfg, size, min(r.Record.Threads*r.team.host(), cores.Usable()))
+		all, err := r.device.executors(source(network, r.cfg), r.cfg, 1, size, min(r.Record.Threads*r.team.host(), cores.Usable()), nil)
 		if err != nil {
 			return nil // it need not fit where its shares do
 		}
+		e := all[0]
 		defer e.Close()
 		for a := range keptArenas {
 			copy(e.Arena(keptArenas[a]), b.kept[0][a])

@@ -24,7 +24,9 @@ type run struct {
 	folder
 	cfg     *configs.Config
 	team    *team
-	workers []*worker // of this process
+	device  device
+	held    *graph.Resident // the training set, where GPUs hold it
+	workers []*worker       // of this process
 	lock    *runLock
 	log     *os.File
 	say     *messages
@@ -67,6 +69,9 @@ func assemble(s Settings) (r *run, err error) {
 	if err := r.team.together(r.openData); err != nil {
 		return nil, err
 	}
+	if err := r.team.together(r.openDevice); err != nil {
+		return nil, err
+	}
 	if err := r.sameEverywhere(); err != nil {
 		return nil, err
 	}
@@ -89,7 +94,7 @@ func openRun(s Settings) (r *run, err error) {
 		return nil, err
 	}
 	if err := r.team.agree(&r.folder, func() (err error) {
-		r.folder, err = chooseFolder(s, recordData(r.data), threads, time.Now())
+		r.folder, err = chooseFolder(s, recordData(r.data), threads, r.device.String(), time.Now())
 		return err
 	}); err != nil {
 		return nil, err
@@ -114,12 +119,18 @@ func (r *run) openData() (err error) {
 	return err
 }
 
+// openDevice finds what is computed on.
+func (r *run) openDevice() (err error) {
+	r.device, err = chooseDevice(r.cfg, len(r.team.members), r.team.before())
+	return err
+}
+
 // sameEverywhere refuses processes that have not got in common what a run is made of.
 func (r *run) sameEverywhere() error {
 	const configuration = "configuration"
 	data := r.data.Fingerprint()
 	hash := func(s string) [sha256.Size]byte { return sha256.Sum256([]byte(s)) }
-	own := [][sha256.Size]byte{hash(r.cfg.Hash()), hash(string(data[:])), hash(r.Version), hash(engine())}
+	own := [][sha256.Size]byte{hash(r.cfg.Hash()), hash(string(data[:])), hash(r.Version), hash(r.device.String())}
 	err := r.team.same([]string{configuration, "data", "program", "libraries"}, func(int) [][sha256.Size]byte { return own })
 	var d *differentError
 	switch {
@@ -137,14 +148,12 @@ func (r *run) makeWorkers() (err error) {
 	if r.plan, err = source(network, r.cfg)(batch, false); err != nil {
 		return err
 	}
-	for _, m := range r.team.members {
-		e, err := executor(network, r.cfg, batch, r.Record.Threads)
-		if err != nil {
-			return err
-		}
-		r.workers = append(r.workers, &worker{member: m, exec: e})
+	r.held = r.device.holds(r.data)
+	all, err := r.device.executors(source(network, r.cfg), r.cfg, len(r.team.members), batch, r.Record.Threads, r.held)
+	for i, e := range all {
+		r.workers = append(r.workers, &worker{member: r.team.members[i], exec: e})
 	}
-	return nil
+	return err
 }
 
 // openFolder locks the run's folder and opens its log.
@@ -165,7 +174,7 @@ func (r *run) begin() error {
 	if r.Resumed {
 		r.sayWhatDiffers()
 	}
-	r.Record.Status, r.Record.Hash, r.Record.Version, r.Record.Engine, r.Record.Team = running, r.cfg.Hash(), r.Version, engine(), r.team.String()
+	r.Record.Status, r.Record.Hash, r.Record.Version, r.Record.Engine, r.Record.Team = running, r.cfg.Hash(), r.Version, r.device.String(), r.team.String()
 	var c *Checkpoint
 	var from struct { // what the leading process tells
 		Checkpoint string
@@ -212,7 +221,9 @@ func (r *run) begin() error {
 	if err := r.choose(); err != nil {
 		return err
 	}
-	r.makeAggregators(from.Owed)
+	if err := r.makeAggregators(from.Owed); err != nil {
+		return err
+	}
 	if from.Checkpoint != "" {
 		if err := r.restoreWorkers(c, from.Workers, from.Owed); err != nil {
 			return err
@@ -229,6 +240,9 @@ func (r *run) begin() error {
 	}
 	if r.Record.Chosen != nil {
 		r.say.printf("%s", r.Record.Chosen.Why)
+	}
+	if r.device.note != "" {
+		r.say.printf("%s", r.device.note)
 	}
 	warnOfThreads(r.say, r.Record.Threads)
 	r.warnOfColumns()
@@ -265,7 +279,7 @@ func (r *run) sayWhatDiffers() {
 	for _, c := range r.Changes {
 		r.say.printf("Accepted: %s", c)
 	}
-	for _, d := range []struct{ old, new string }{{r.Record.Engine, engine()}, {r.Record.Version, r.Version}} {
+	for _, d := range []struct{ old, new string }{{r.Record.Engine, r.device.String()}, {r.Record.Version, r.Version}} {
 		if d.old != d.new {
 			r.say.printf("warning: this run has trained with %s, and goes on with %s: it will not give the same bits as a run with one of the two", d.old, d.new)
 		}

@@ -209,12 +209,12 @@ func TestAnotherEngineOrVersionIsSaidWhenARunGoesOn(t *testing.T) {
 	}
 	s := do(t, small(t, dir), func(s *Settings) { s.Version = "v2" })
 	const end = ": it will not give the same bits as a run with one of the two\n"
-	want := "warning: this run has trained with an abacus, and goes on with " + engine() + end +
+	want := "warning: this run has trained with an abacus, and goes on with " + device{}.String() + end +
 		"warning: this run has trained with v1, and goes on with v2" + end + "Continuing "
 	if !strings.HasPrefix(s.screen, want) {
 		t.Errorf("says\n%swant first\n%s", s.screen, want)
 	}
-	if r, err := readRecord(store.run); err != nil || r.Engine != engine() || r.Version != "v2" {
+	if r, err := readRecord(store.run); err != nil || r.Engine != (device{}).String() || r.Version != "v2" {
 		t.Errorf("the record is %+v, %v", r, err)
 	}
 }

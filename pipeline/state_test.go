@@ -50,10 +50,11 @@ func TestMomentsThatAreMissingAreNotTakenForZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ds.Close()
-	e, err := executor(spec(cfg, ds), cfg, 1, 1)
+	all, err := device{}.executors(source(spec(cfg, ds), cfg), cfg, 1, 1, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	e := all[0]
 	defer e.Close()
 	for _, p := range []struct {
 		optimizer []Part

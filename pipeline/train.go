@@ -117,6 +117,7 @@ func (r *run) load(alone bool, end int64) error {
 		c := readers.LoaderConfig{Seed: r.cfg.Seed, MinibatchSize: learnerOf(r.cfg).MinibatchSize,
 			EpochSize: r.cfg.Learner.EpochSize, Start: r.state.Samples, End: end, Shuffle: r.cfg.Reader.Randomize,
 			Worker: w.member.Rank(), Workers: w.member.Size(), Prefetch: r.cfg.Reader.Prefetch, Decoders: r.cfg.Reader.Workers}
+		c.PlanOnly = r.held != nil
 		if alone {
 			c.Worker, c.Workers = 0, 1
 		}
@@ -266,7 +267,7 @@ func (r *run) onAll(s *Step, step func(*worker) (graph.Result, error)) error {
 func (r *run) drain(s *Step) error {
 	u := r.learner.Update(r.state.Pending.At)
 	r.state.Pending = nil
-	return r.onAll(s, func(w *worker) (graph.Result, error) { return w.exec.Step(&graph.Batch{}, u, w.aggregator.Drain()) })
+	return r.onAll(s, func(w *worker) (graph.Result, error) { return w.exec.Step(&graph.Batch{}, u, w.buffering().Drain()) })
 }
 
 // aggregation is where the first worker's time has gone.

@@ -18,8 +18,8 @@ import (
 type worker struct {
 	member     group.Member
 	exec       graph.Executor
-	aggregator *distributed.Aggregator // nil where gradients stay as they are: one worker at 32 bits, or models by block
-	block      *distributed.Block      // nil: no block momentum
+	aggregator aggregator         // nil where gradients stay as they are: one worker at 32 bits, or models by block
+	block      *distributed.Block // nil: no block momentum
 	loader     *readers.Loader
 	minibatch  *readers.Minibatch // the one that is trained on
 
@@ -134,17 +134,20 @@ func (r *run) scatter(all [][]float32, n int) (own [][]float32, err error) {
 
 // makeAggregators gives the workers what exchanges their gradients or models. Where residuals are owed, even one worker at 32
 // bits has an aggregator: it adds them to its first gradient.
-func (r *run) makeAggregators(owed bool) {
+func (r *run) makeAggregators(owed bool) error {
 	b := r.cfg.Distributed.BlockMomentum
 	for _, w := range r.workers {
-		parameters, _ := w.exec.Layouts()
 		if aggregates(r.cfg) || owed && b.BlockSize == 0 {
-			w.aggregator = distributed.New(w.member, parameters, r.plan.Buckets, w.exec.Arena(graph.Gradients), r.settings())
+			var err error
+			if w.aggregator, err = r.newAggregator(w, r.settings()); err != nil {
+				return err
+			}
 		}
 		if b.BlockSize > 0 {
 			w.block = &distributed.Block{Momentum: float32(blockMomentum(b)), Rate: float32(b.LearningRate), Nesterov: b.Nesterov}
 		}
 	}
+	return nil
 }
 
 // warnOfColumns says where fewer bits send no fewer bytes.

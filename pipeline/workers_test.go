@@ -115,7 +115,10 @@ func owedBy(t *testing.T, cfg *configs.Config, change func(*Settings)) (gradient
 	}
 	defer r.close(nil)
 	for _, w := range r.workers {
-		own, owned, owed := w.aggregator.Residuals()
+		own, owned, owed, err := w.aggregator.Residuals()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if !owed {
 			t.Fatal("nothing is owed")
 		}

@@ -1,0 +1,137 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+
+	"gotrain/configs"
+	"gotrain/cpu"
+	"gotrain/cuda"
+	"gotrain/cuda/driver"
+	"gotrain/cuda/emulator"
+	"gotrain/distributed"
+	"gotrain/graph"
+	"gotrain/internal/cores"
+)
+
+// device is what a run computes on: the CPU, or GPUs, real or emulated.
+type device struct {
+	gpus  driver.Driver // nil: the CPU
+	first int           // of the GPUs, that this process' first worker takes
+	note  string        // what the user is to know of it; may be empty
+}
+
+// chooseDevice opens the device of a configuration, for so many workers of this process, of which the first is worker number
+// before on its host.
+func chooseDevice(cfg *configs.Config, workers, before int) (d device, err error) {
+	switch cfg.Device {
+	case "cpu":
+		return device{}, nil
+	case "emulator":
+		return device{gpus: emulator.New(emulator.Options{Devices: workers, Workers: cores.Usable()}),
+			note: "device: emulator: there is no GPU in this: the CPU executes the GPU's kernels and checks every access, hundreds of times slower than device: cpu"}, nil
+	}
+	gpus, err := driver.Open()
+	switch {
+	case err == nil:
+		return device{gpus: gpus, first: before}, nil
+	case cfg.Device == "cuda":
+		return d, usage("%s: device: cuda: %w", cfg.Origin("device"), err)
+	case cfg.Precision == "tf32":
+		return d, usage("%s: precision: tf32: is a format of GPUs, and this machine has none that can be used: %w", cfg.Origin("precision"), err)
+	}
+	if u := (*driver.Unavailable)(nil); errors.As(err, &u) && u.Reason == driver.NoLibrary {
+		return device{note: "device: auto: the CPU, for there is no NVIDIA driver"}, nil
+	}
+	return device{note: fmt.Sprintf("device: auto: the CPU: %v", err)}, nil
+}
+
+// String names what computes: where it changes, so may the last bits of results.
+func (d device) String() string {
+	if d.gpus == nil {
+		return cpu.Describe().String()
+	}
+	info, err := d.gpus.Info(d.first % d.gpus.Devices())
+	if err != nil {
+		return d.gpus.String()
+	}
+	if d.gpus.Emulated() {
+		return info.Name
+	}
+	return fmt.Sprintf("%s (sm_%d%d), %s", info.Name, info.Major, info.Minor, d.gpus)
+}
+
+// executors makes what runs a network for so many workers, in batches of mostly so many samples. resident may be nil.
+func (d device) executors(s graph.Source, cfg *configs.Config, workers, batch, threads int, resident *graph.Resident) (all []graph.Executor, err error) {
+	if d.gpus != nil {
+		o := cuda.Options{Workers: workers, Batch: batch, TF32: cfg.Precision == "tf32", Resident: resident}
+		for i := range workers {
+			o.Devices = append(o.Devices, (d.first+i)%d.gpus.Devices())
+		}
+		fleet, err := cuda.NewFleet(d.gpus, s, o)
+		if err != nil {
+			return nil, fmt.Errorf("preparing the network: %w", err)
+		}
+		for i := range workers {
+			all = append(all, fleet.Executor(i))
+		}
+		return all, nil
+	}
+	for range workers {
+		e, err := cpu.New(s, cpu.Options{Threads: threads, Batch: batch})
+		if err != nil {
+			for _, e := range all {
+				e.Close()
+			}
+			return nil, fmt.Errorf("preparing the network: %w", err)
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// holds says whether a set can lie in the memory of GPUs, with room for training; nil where it cannot.
+func (d device) holds(set interface {
+	Resident() (*graph.Resident, bool)
+}) *graph.Resident {
+	if d.gpus == nil {
+		return nil
+	}
+	r, ok := set.Resident()
+	if !ok {
+		return nil
+	}
+	for i := range d.gpus.Devices() {
+		if info, err := d.gpus.Info(i); err != nil || int64(len(r.Pixels)) > info.Memory/4 {
+			return nil
+		}
+	}
+	return r
+}
+
+// aggregator is what exchanges a worker's gradients: package distributed's in host memory, or package cuda's on GPUs.
+type aggregator interface {
+	Step(step int64, bits int, stop bool) graph.Exchange
+	Stop() bool
+	Times() distributed.Times
+	Bytes(bits int) int
+	Residuals() (worker, owner []float32, owed bool, err error)
+	SetResiduals(worker, owner []float32) error
+}
+
+// buffering is the worker's aggregator with double buffering, which only package distributed has.
+func (w *worker) buffering() *distributed.Aggregator { return w.aggregator.(*distributed.Aggregator) }
+
+// newAggregator makes a worker's aggregator. GPUs aggregate by themselves where all workers are in this process; with double
+// buffering, and between processes, gradients go through the host's memory.
+func (r *run) newAggregator(w *worker, s distributed.Settings) (aggregator, error) {
+	if e, ok := w.exec.(*cuda.Executor); ok && r.team.job == nil && !s.DoubleBuffering {
+		a, err := e.NewAggregator(s)
+		if err != nil { // and no pointer to nothing
+			return nil, err
+		}
+		return a, nil
+	}
+	parameters, _ := w.exec.Layouts()
+	return distributed.New(w.member, parameters, r.plan.Buckets, w.exec.Arena(graph.Gradients), s), nil
+}
