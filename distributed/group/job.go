@@ -12,11 +12,11 @@ import (
 // Job is this process' place in an MPI job, which mpiexec or the like has started. A process holds as many workers as each
 // other one, with consecutive ranks.
 type Job struct {
-	hub           *hub
-	rank, size    int
+	hub                 *hub
+	rank, size          int
 	hosts, onHost, here int
-	link          link
-	closed        bool
+	link                link
+	closed              bool
 }
 
 // link is what a Job does with MPI beside exchanges.
