@@ -62,10 +62,10 @@ type Library struct {
 
 // Device is what computes.
 type Device struct {
-	Kind    string `json:"kind"`    // cpu
-	Model   string `json:"model"`   // as the system calls it
-	ISA     string `json:"isa"`     // instruction set of oneDNN
-	Kernels string `json:"kernels"` // and of the own kernels
+	Kind    string `json:"kind"`    // cpu, cuda or emulator
+	Model   string `json:"model"`   // as the system or the driver calls it; of several GPUs, the first worker's
+	ISA     string `json:"isa"`     // instruction set of oneDNN, or compute capability: sm_90
+	Kernels string `json:"kernels"` // instruction set of the own kernels; empty on GPUs, where they are PTX
 	Cores   int    `json:"cores"`   // that the process may use
 }
 
@@ -107,12 +107,15 @@ func (r *run) examine(number int, hosts []string) Attempt {
 	info := cpu.Describe()
 	a := Attempt{Number: number, Began: time.Now().UTC(), Process: os.Getpid(), Arguments: os.Args, Hash: r.cfg.Hash(), Values: r.cfg.Values(),
 		Version: r.Version, Go: runtime.Version(), Binary: programSum(), Libraries: []Library{{"oneDNN", info.OneDNN}},
-		Device:  Device{Kind: "cpu", Model: processor(), ISA: info.ISA, Kernels: info.Kernels, Cores: cores.Usable()},
+		Device:  r.device.facts(),
 		Threads: r.Record.Threads, Team: r.team.String(), Hosts: hosts, Environment: environment(os.Environ())}
 	a.Host, _ = os.Hostname()
 	a.Directory, _ = os.Getwd()
 	for _, f := range r.cfg.Files() {
 		a.Files = append(a.Files, TextFile{f.Path, string(f.Content)})
+	}
+	if r.device.gpus != nil {
+		a.Libraries = append(a.Libraries, Library{"CUDA driver", r.device.gpus.String()})
 	}
 	if group.Built {
 		a.Libraries = append(a.Libraries, Library{"MPI", group.Version()})
@@ -123,6 +126,22 @@ func (r *run) examine(number int, hosts []string) Attempt {
 		}
 	}
 	return a
+}
+
+// facts are what a record says of a device.
+func (d device) facts() Device {
+	if d.gpus == nil {
+		info := cpu.Describe()
+		return Device{Kind: "cpu", Model: processor(), ISA: info.ISA, Kernels: info.Kernels, Cores: cores.Usable()}
+	}
+	f := Device{Kind: "cuda", Model: d.String(), Cores: cores.Usable()}
+	if d.gpus.Emulated() {
+		f.Kind = "emulator"
+	}
+	if info, err := d.gpus.Info(d.first % d.gpus.Devices()); err == nil {
+		f.Model, f.ISA = info.Name, fmt.Sprintf("sm_%d%d", info.Major, info.Minor)
+	}
+	return f
 }
 
 // programSum is the SHA-256 of the program's file; "" where it cannot be read any more.

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"gotrain/configs"
+	"gotrain/cuda/emulator"
 	"gotrain/internal/synthetic"
 )
 
@@ -93,6 +95,20 @@ func TestARunLeavesItsRecord(t *testing.T) {
 	}
 	if files, err := ReadData(only(t, dir), 1); err != nil || len(files) != 0 {
 		t.Errorf("data in the binary has the files %v, %v", files, err)
+	}
+}
+
+func TestARecordNamesTheDevice(t *testing.T) {
+	if f := (device{}).facts(); f.Kind != "cpu" || f.Model == "" || f.ISA == "" || f.Kernels == "" || f.Cores < 1 {
+		t.Errorf("of the CPU: %+v", f)
+	}
+	d := device{gpus: emulator.New(emulator.Options{Devices: 2})}
+	info, err := d.gpus.Info(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := d.facts(); f.Kind != "emulator" || f.Model != info.Name || f.ISA != fmt.Sprintf("sm_%d%d", info.Major, info.Minor) {
+		t.Errorf("of an emulated GPU: %+v", f)
 	}
 }
 
