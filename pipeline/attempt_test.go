@@ -72,7 +72,7 @@ func TestARunLeavesItsRecord(t *testing.T) {
 	if c := all[6].Checkpoint; c.Step != 4 || len(c.Parts[modelPart]) != 64 {
 		t.Errorf("the first checkpoint is %+v", c)
 	}
-	if e := all[len(all)-1].End; e.Status != finished || e.Error != "" {
+	if e := all[len(all)-1].End; e.Status != Finished || e.Error != "" {
 		t.Errorf("the end is %+v", e)
 	}
 
@@ -130,7 +130,7 @@ func TestAContinuedRunIsAnotherAttempt(t *testing.T) {
 	if got, want := kinds(all), "BmcEBmmmecE"; got != want {
 		t.Fatalf("the events are %s, want %s", got, want)
 	}
-	if e := all[3].End; e.Status != interrupted || e.Error != "interrupted" {
+	if e := all[3].End; e.Status != Interrupted || e.Error != "interrupted" {
 		t.Errorf("the first attempt ended with %+v", e)
 	}
 	if b := all[4].Begin; b.Attempt != 2 || b.Step != 1 {
@@ -147,7 +147,7 @@ func TestADivergedRunSaysSoInItsRecord(t *testing.T) {
 		t.Fatal("it did not diverge")
 	}
 	all := events(t, dir)
-	if e := all[len(all)-1].End; e == nil || e.Status != diverged || !strings.HasPrefix(e.Error, "diverged in epoch 1, minibatch ") {
+	if e := all[len(all)-1].End; e == nil || e.Status != Diverged || !strings.HasPrefix(e.Error, "diverged in epoch 1, minibatch ") {
 		t.Errorf("the end is %+v", e)
 	}
 }

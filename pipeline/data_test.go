@@ -55,13 +55,13 @@ func TestEvalNamesClassesThatTheRunDoesNotHave(t *testing.T) {
 	cfg := small(t, dir)
 	do(t, cfg, nil)
 	run := only(t, dir)
-	r, err := readRecord(run)
+	r, err := ReadRecord(run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := r.Data.Classes[3]
 	r.Data.Classes[3] = "Tent"
-	if err := newCheckpoints(run, 0).WriteRunFile(jsonPart(recordFile, r)); err != nil {
+	if err := newCheckpoints(run, 0).WriteRunFile(jsonPart(RecordFile, r)); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
@@ -79,7 +79,7 @@ func TestAModelOfAnotherNetworkIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	do(t, small(t, dir, "network.depth=14"), nil)
 	run := only(t, dir)
-	config, err := os.ReadFile(filepath.Join(run, configFile))
+	config, err := os.ReadFile(filepath.Join(run, ConfigFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestAModelOfAnotherNetworkIsRefused(t *testing.T) {
 	}
 	_, err = try(small(t, dir, "network.depth=8"), accepting)
 	demand(t, "going on", err, filepath.Join(run, "checkpoints", "000000000004")+": stage1.1.bn1.beta"+says)
-	if after, err := os.ReadFile(filepath.Join(run, configFile)); err != nil || !bytes.Equal(after, config) {
+	if after, err := os.ReadFile(filepath.Join(run, ConfigFile)); err != nil || !bytes.Equal(after, config) {
 		t.Errorf("the run's configuration became\n%s", after)
 	}
 }

@@ -83,9 +83,9 @@ func evaluate(ctx context.Context, e graph.Executor, cfg *configs.Config, ds rea
 // Evaluate evaluates the model of a run's folder: the finished one, else that of the newest checkpoint. Overrides change
 // the run's configuration, another test set for instance.
 func Evaluate(ctx context.Context, dir string, overrides []string, s Settings) error {
-	file := filepath.Join(dir, configFile)
+	file := filepath.Join(dir, ConfigFile)
 	if _, err := os.Stat(file); err != nil {
-		return usage("%s is not the folder of a run: %s is missing: give a folder below outputDir", dir, configFile)
+		return usage("%s is not the folder of a run: %s is missing: give a folder below outputDir", dir, ConfigFile)
 	}
 	cfg, err := configs.Load(file, overrides)
 	if err != nil {
@@ -119,7 +119,7 @@ func evaluateRun(ctx context.Context, dir string, cfg *configs.Config, s Setting
 		return whereSet(cfg, located(cfg, err))
 	}
 	defer ds.Close()
-	record, err := readRecord(dir)
+	record, err := ReadRecord(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -162,7 +162,7 @@ func otherNetwork(dir string, cfg *configs.Config, err error) error {
 		return err
 	}
 	text := err.Error()
-	if old, err := configs.Load(filepath.Join(dir, configFile), nil); err == nil {
+	if old, err := configs.Load(filepath.Join(dir, ConfigFile), nil); err == nil {
 		for _, c := range configs.Diff(old, cfg) {
 			if strings.HasPrefix(c.Key, "network.") {
 				text += "\n    " + c.String()
@@ -176,7 +176,7 @@ func otherNetwork(dir string, cfg *configs.Config, err error) error {
 func loadModel(dir string, record *partRecord, e graph.Executor) (string, error) {
 	path, store := filepath.Join(dir, modelPart), newCheckpoints(dir, 0)
 	if record != nil {
-		if difference := store.differs(path, *record, recordFile); difference != "" && difference != missing {
+		if difference := store.differs(path, *record, RecordFile); difference != "" && difference != missing {
 			return "", fmt.Errorf("%s: %s: restore it, or remove it to take the newest checkpoint", path, difference)
 		}
 	}

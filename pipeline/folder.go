@@ -19,7 +19,7 @@ type Record struct {
 	Name    string    `json:"name"`
 	Hash    string    `json:"hash"` // of the configuration
 	Started time.Time `json:"started"`
-	Status  string    `json:"status"`  // running, finished, interrupted, failed, diverged
+	Status  string    `json:"status"`  // Running, Finished, Interrupted, Failed or Diverged
 	Threads int       `json:"threads"` // of a worker; sums are the same for the same number only
 	Version string    `json:"version"`
 	Engine  string    `json:"engine"`           // the libraries and instruction sets in use
@@ -32,19 +32,11 @@ type Record struct {
 
 // Statuses of a run. One that says that it is running, and whose folder nobody holds, has crashed.
 const (
-	Running     = running
-	Finished    = finished
-	Interrupted = interrupted
-	Failed      = failed
-	Diverged    = diverged
-)
-
-const (
-	running     = "running"
-	finished    = "finished"
-	interrupted = "interrupted"
-	failed      = "failed"
-	diverged    = "diverged"
+	Running     = "running"
+	Finished    = "finished"
+	Interrupted = "interrupted"
+	Failed      = "failed"
+	Diverged    = "diverged"
 )
 
 // status is that of a run whose command ended so.
@@ -52,36 +44,29 @@ func status(err error) string {
 	var d *DivergedError
 	switch {
 	case err == nil:
-		return finished
+		return Finished
 	case errors.Is(err, ErrInterrupted):
-		return interrupted
+		return Interrupted
 	case errors.As(err, &d):
-		return diverged
+		return Diverged
 	}
-	return failed
+	return Failed
 }
 
 // The files of a run's folder that say what it is.
 const (
-	RecordFile = recordFile
-	ConfigFile = configFile
-)
-
-const (
-	recordFile = "run.json"
-	configFile = "config.yaml"
+	RecordFile = "run.json"
+	ConfigFile = "config.yaml"
 )
 
 // ReadRecord reads the record of a run's folder.
-func ReadRecord(dir string) (Record, error) { return readRecord(dir) }
-
-func readRecord(dir string) (r Record, err error) {
-	b, err := os.ReadFile(filepath.Join(dir, recordFile))
+func ReadRecord(dir string) (r Record, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, RecordFile))
 	if err != nil {
 		return r, err
 	}
 	if err := json.Unmarshal(b, &r); err != nil {
-		return r, fmt.Errorf("%s: %w", filepath.Join(dir, recordFile), err)
+		return r, fmt.Errorf("%s: %w", filepath.Join(dir, RecordFile), err)
 	}
 	return r, nil
 }
@@ -99,7 +84,7 @@ func lastRun(outputDir, name string) (dir string, last Record, err error) {
 		if !e.IsDir() || !strings.HasPrefix(e.Name(), name+"-") {
 			continue
 		}
-		r, err := readRecord(filepath.Join(outputDir, e.Name()))
+		r, err := ReadRecord(filepath.Join(outputDir, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) { // no run, or one that was killed before it began
 			continue
 		}
@@ -121,7 +106,7 @@ func (s Settings) unfinished() (dir string, last Record, err error) {
 	if s.Run == "" {
 		return lastRun(s.Config.OutputDir, s.Config.Name)
 	}
-	last, err = readRecord(s.Run)
+	last, err = ReadRecord(s.Run)
 	return s.Run, last, err
 }
 
@@ -162,7 +147,7 @@ func chooseFolder(s Settings, data dataRecord, threads int, engine string, now t
 	if err != nil {
 		return folder{}, err
 	}
-	if dir == "" || s.Restart || last.Status == finished && !s.AcceptChanges {
+	if dir == "" || s.Restart || last.Status == Finished && !s.AcceptChanges {
 		return unusedFolder(s, data, threads, engine, now), nil
 	}
 	changes, err := changesSince(dir, last, cfg)
@@ -188,7 +173,7 @@ func changesSince(dir string, last Record, cfg *configs.Config) ([]configs.Chang
 	if last.Hash == cfg.Hash() {
 		return nil, nil
 	}
-	old, err := configs.Load(filepath.Join(dir, configFile), nil)
+	old, err := configs.Load(filepath.Join(dir, ConfigFile), nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s would be continued, and its configuration cannot be read; start a new run with -restart: %w", dir, err)
 	}
@@ -198,14 +183,14 @@ func changesSince(dir string, last Record, cfg *configs.Config) ([]configs.Chang
 // unusedFolder names a folder that no run has.
 func unusedFolder(s Settings, data dataRecord, threads int, engine string, now time.Time) folder {
 	cfg := s.Config
-	r := Record{Name: cfg.Name, Hash: cfg.Hash(), Started: now.UTC(), Status: running, Threads: threads, Version: s.Version, Engine: engine, Data: data}
+	r := Record{Name: cfg.Name, Hash: cfg.Hash(), Started: now.UTC(), Status: Running, Threads: threads, Version: s.Version, Engine: engine, Data: data}
 	if s.Replay != nil {
 		r.Chosen = s.Replay.Chosen
 	}
 	first := filepath.Join(cfg.OutputDir, fmt.Sprintf("%s-%s-%s", cfg.Name, now.Format("20060102-150405"), r.Hash[:8]))
 	dir := first
 	for n := 2; ; n++ { // two runs within a second
-		if _, err := os.Stat(filepath.Join(dir, recordFile)); err != nil {
+		if _, err := os.Stat(filepath.Join(dir, RecordFile)); err != nil {
 			return folder{Dir: dir, Record: r}
 		}
 		dir = fmt.Sprintf("%s-%d", first, n)

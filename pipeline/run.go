@@ -174,7 +174,7 @@ func (r *run) begin() error {
 	if r.Resumed {
 		r.sayWhatDiffers()
 	}
-	r.Record.Status, r.Record.Hash, r.Record.Version, r.Record.Engine, r.Record.Team = running, r.cfg.Hash(), r.Version, r.device.String(), r.team.String()
+	r.Record.Status, r.Record.Hash, r.Record.Version, r.Record.Engine, r.Record.Team = Running, r.cfg.Hash(), r.Version, r.device.String(), r.team.String()
 	var c *Checkpoint
 	var from struct { // what the leading process tells
 		Checkpoint string
@@ -303,13 +303,13 @@ func parameterCount(l *graph.Layout) int {
 
 // write puts the record and the configuration into the folder.
 func (r *run) write() error {
-	if err := r.store.WriteRunFile(Part{Name: configFile, Write: func(w io.Writer) error {
+	if err := r.store.WriteRunFile(Part{Name: ConfigFile, Write: func(w io.Writer) error {
 		_, err := w.Write(r.cfg.YAML())
 		return err
 	}}); err != nil {
 		return err
 	}
-	return r.store.WriteRunFile(jsonPart(recordFile, r.Record))
+	return r.store.WriteRunFile(jsonPart(RecordFile, r.Record))
 }
 
 // finish notes how the run ended, and leaves the team. An error that not all processes have come to ends the others too: then

@@ -69,7 +69,7 @@ func stop(t *testing.T, cfg *configs.Config, change func(*Settings)) said {
 // runsIn lists the runs' folders below dir.
 func runsIn(t *testing.T, dir string) []string {
 	t.Helper()
-	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*", recordFile))
+	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*", RecordFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestTestingAloneTakesTheLastRunsModel(t *testing.T) {
 		t.Errorf("exit status %d", ExitStatus(err))
 	}
 	trained := do(t, small(t, dir, "command=[train, test]"), nil)
-	record, err := os.ReadFile(filepath.Join(only(t, dir), recordFile))
+	record, err := os.ReadFile(filepath.Join(only(t, dir), RecordFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestTestingAloneTakesTheLastRunsModel(t *testing.T) {
 	if want := "Evaluating " + filepath.Join(only(t, dir), modelPart) + "\n"; tested.screen != want {
 		t.Errorf("says\n%swant\n%s", tested.screen, want)
 	}
-	if after, _ := os.ReadFile(filepath.Join(only(t, dir), recordFile)); !bytes.Equal(after, record) {
+	if after, _ := os.ReadFile(filepath.Join(only(t, dir), RecordFile)); !bytes.Equal(after, record) {
 		t.Errorf("the record became\n%s", after)
 	}
 	_, err = try(cfg, restarting)
@@ -173,8 +173,8 @@ func TestOnlyChangesOfWhatIsTrainedAreRefused(t *testing.T) {
 	if want := "Accepted: threads: 1 -> 2\nAccepted: learner.L2RegWeight: 0.0005 -> 0.25\nContinuing "; !strings.HasPrefix(s.screen, want) {
 		t.Errorf("says\n%swant first\n%s", s.screen, want)
 	}
-	r, err := readRecord(only(t, dir))
-	if err != nil || r.Threads != 2 || r.Status != finished {
+	r, err := ReadRecord(only(t, dir))
+	if err != nil || r.Threads != 2 || r.Status != Finished {
 		t.Errorf("the record is %+v, %v", r, err)
 	}
 }
@@ -182,7 +182,7 @@ func TestOnlyChangesOfWhatIsTrainedAreRefused(t *testing.T) {
 func TestABrokenRecordIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	stop(t, small(t, dir), nil)
-	path := filepath.Join(only(t, dir), recordFile)
+	path := filepath.Join(only(t, dir), RecordFile)
 	if err := os.WriteFile(path, []byte("{"), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -199,12 +199,12 @@ func TestAnotherEngineOrVersionIsSaidWhenARunGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	stop(t, small(t, dir), nil)
 	store := newCheckpoints(only(t, dir), 0)
-	r, err := readRecord(store.run)
+	r, err := ReadRecord(store.run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Engine = "an abacus"
-	if err := store.WriteRunFile(jsonPart(recordFile, r)); err != nil {
+	if err := store.WriteRunFile(jsonPart(RecordFile, r)); err != nil {
 		t.Fatal(err)
 	}
 	s := do(t, small(t, dir), func(s *Settings) { s.Version = "v2" })
@@ -214,7 +214,7 @@ func TestAnotherEngineOrVersionIsSaidWhenARunGoesOn(t *testing.T) {
 	if !strings.HasPrefix(s.screen, want) {
 		t.Errorf("says\n%swant first\n%s", s.screen, want)
 	}
-	if r, err := readRecord(store.run); err != nil || r.Engine != (device{}).String() || r.Version != "v2" {
+	if r, err := ReadRecord(store.run); err != nil || r.Engine != (device{}).String() || r.Version != "v2" {
 		t.Errorf("the record is %+v, %v", r, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 // model and every checkpoint with their checksums, and whether the metrics can be read. It returns how many files are as they
 // should be, and what is wrong with the others.
 func Verify(run string) (good int, faults []Warning, err error) {
-	record, err := readRecord(run)
+	record, err := ReadRecord(run)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -25,20 +25,20 @@ func Verify(run string) (good int, faults []Warning, err error) {
 		}
 	}
 	good++ // the record
-	path := filepath.Join(run, configFile)
+	path := filepath.Join(run, ConfigFile)
 	cfg, err := configs.Load(path, nil)
 	switch {
 	case err != nil:
 		check(path, "cannot be loaded: "+err.Error())
 	case cfg.Hash() != record.Hash:
-		check(path, fmt.Sprintf("has the hash %.8s..., where %s says %.8s...: it has changed since it was written", cfg.Hash(), recordFile, record.Hash))
+		check(path, fmt.Sprintf("has the hash %.8s..., where %s says %.8s...: it has changed since it was written", cfg.Hash(), RecordFile, record.Hash))
 	default:
 		check(path, "")
 	}
 	store := newCheckpoints(run, 0)
 	if record.Model != nil {
 		path := filepath.Join(run, modelPart)
-		check(path, store.differs(path, *record.Model, recordFile))
+		check(path, store.differs(path, *record.Model, RecordFile))
 	}
 	path = filepath.Join(run, MetricsFile)
 	if _, err := ReadEvents(path, 0, func(Event) error { return nil }); err == nil {

@@ -251,7 +251,7 @@ func TestAutoChoosesOnceAndSaysWhy(t *testing.T) {
 	dir := t.TempDir()
 	auto := func() *configs.Config { return small(t, dir, "distributed.workers=2", "distributed.bits=auto") }
 	first := stop(t, auto(), nil)
-	r, err := readRecord(only(t, dir))
+	r, err := ReadRecord(only(t, dir))
 	if err != nil {
 		t.Fatal(err)
 	}
