@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -207,16 +208,56 @@ func TestBundlesThatAreNotWhatTheySayAreRefused(t *testing.T) {
 	}
 }
 
-func TestARunThatGoesOnIsNotExported(t *testing.T) {
-	dir := t.TempDir()
-	folder := fake(t, dir, "one", pipeline.Finished, 1)
-	if err := os.Symlink("/etc/passwd", filepath.Join(dir, folder, "link")); err != nil {
+func TestARunThatGoesOnIsNeitherExportedNorRemoved(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	folder := fake(t, dir, "one", pipeline.Running, 1)
+	run := filepath.Join(dir, folder)
+	release := hold(t, run)
+	x := openIndex(t, dir)
+	r := x.list(t)[0]
+	_, err := Export(ctx, dir, r, filepath.Join(dir, "x"), false)
+	demand(t, "exporting", err, run+": process 7 on elsewhere trains there: export it when it has ended")
+	demand(t, "removing", x.Remove(ctx, r), run+": process 7 on elsewhere trains there: stop it first")
+	if old := Prunable([]Run{r}, 0, began.Add(1e6*time.Hour)); len(old) > 0 {
+		t.Errorf("it would be pruned: %+v", old)
+	}
+	release()
+
+	if err := os.Symlink("/etc/passwd", filepath.Join(run, "link")); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Export(context.Background(), dir, Run{Folder: folder}, filepath.Join(dir, "x"), false)
-	demand(t, "a link", err, filepath.Join(dir, folder, "link")+": neither a file nor a folder: move it out of the run")
-	if left, _ := filepath.Glob(filepath.Join(dir, "x*")); len(left) > 0 {
+	_, err = Export(ctx, dir, r, filepath.Join(dir, "x"), false)
+	demand(t, "a link", err, filepath.Join(run, "link")+": neither a file nor a folder: move it out of the run")
+	if left, _ := filepath.Glob(filepath.Join(dir, "*x*")); len(left) > 0 {
 		t.Errorf("left are %q", left)
+	}
+	if err := x.Remove(ctx, r); err != nil {
+		t.Fatal(err)
+	}
+	if left := x.list(t); len(left) > 0 || x.count(t, "minibatches") > 0 {
+		t.Errorf("left are %+v", left)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) > 3 { // the index and its log
+		t.Errorf("left are %v", entries)
+	}
+}
+
+func TestPruningKeepsTheNewestOfEachName(t *testing.T) {
+	run := func(name string, started, ended int, status string) Run {
+		return Run{Name: name, Folder: fmt.Sprint(name, started), Started: began.Add(time.Duration(started) * time.Hour), Ended: began.Add(time.Duration(ended) * time.Hour), Status: status}
+	}
+	runs := []Run{run("a", 1, 2, "finished"), run("a", 3, 9, "failed"), run("a", 2, 3, "crashed"), run("b", 1, 2, "finished"), run("a", 0, 1, "running")}
+	for _, c := range []struct {
+		keep, before int
+		want         string
+	}{{1, 100, "a2 a1"}, {0, 100, "a3 a2 a1 b1"}, {2, 100, "a1"}, {0, 3, "a1 b1"}, {0, 2, ""}} {
+		var got []string
+		for _, r := range Prunable(runs, c.keep, began.Add(time.Duration(c.before)*time.Hour)) {
+			got = append(got, r.Folder)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("keeping %d, before %d: %q, want %s", c.keep, c.before, got, c.want)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -154,33 +155,36 @@ func TestTheIndexSaysWhatTheFoldersSay(t *testing.T) {
 func TestARunWhoseProcessIsGoneHasCrashed(t *testing.T) {
 	dir := t.TempDir()
 	folder := fake(t, dir, "one", pipeline.Running, 5)
-	lock, err := os.Create(filepath.Join(dir, folder, pipeline.LockFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	holder := exec.Command("flock", "-x", lock.Name(), "sleep", "60")
-	if err := holder.Start(); err != nil {
-		t.Skip(err)
-	}
+	release := hold(t, filepath.Join(dir, folder))
 	x := openIndex(t, dir)
-	for range 100 {
-		if held, err := pipeline.Held(filepath.Join(dir, folder)); err != nil {
-			t.Fatal(err)
-		} else if held {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 	if s := x.list(t)[0].Status; s != "running" {
 		t.Errorf("its process lives, and it is %s", s)
 	}
-	exec.Command("pkill", "-P", fmt.Sprint(holder.Process.Pid)).Run() // its sleep has the lock too
-	holder.Process.Kill()
-	holder.Wait()
+	release()
 	if s := x.list(t)[0].Status; s != "crashed" {
 		t.Errorf("its process is gone, and it is %s", s)
 	}
-	lock.Close()
+	release = hold(t, filepath.Join(dir, folder))
+	if s := x.list(t)[0].Status; s != "running" {
+		t.Errorf("another process goes on with it, and it is %s", s)
+	}
+	release()
+}
+
+// hold locks a run's folder as a process does that trains in it.
+func hold(t *testing.T, run string) (release func()) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(run, pipeline.LockFile))
+	if err == nil {
+		_, err = f.WriteString("process 7 on elsewhere\n")
+	}
+	if err == nil {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() { f.Close() }
 }
 
 func TestReindexMakesTheSameIndex(t *testing.T) {
