@@ -9,7 +9,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 # The version comes from here and not from go build, which refuses where git distrusts the folder's owner.
 BUILD   := tools/mpi.sh go build -buildvcs=false -ldflags '-X main.version=$(VERSION)'
 
-.PHONY: setup setup-mpi build demo test bench bench-distributed lint ptxas setup-ptxas clean
+.PHONY: setup setup-mpi build demo test bench bench-distributed lint ptxas setup-ptxas device-bundle device-check clean
 
 build: setup
 	$(BUILD) -o bin/gotrain ./cmd/gotrain
@@ -44,6 +44,13 @@ ptxas:
 
 setup-ptxas:
 	python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --upgrade --target .cache/ptxas nvidia-cuda-nvcc
+
+# A folder for a machine with NVIDIA GPUs and nothing else, dist/device, and the same run here on the emulator, in two minutes.
+device-bundle: setup
+	tools/device-bundle.sh
+
+device-check: device-bundle
+	GOTRAIN_CHECK_DEVICE=emulator dist/device/device-check.sh dist/device-report.md
 
 lint: setup
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt -w $$files"; exit 1; fi

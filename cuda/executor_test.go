@@ -7,6 +7,7 @@ import (
 
 	"gotrain/cpu/reference"
 	"gotrain/cuda"
+	"gotrain/cuda/cudatest"
 	"gotrain/cuda/emulator"
 	"gotrain/distributed"
 	"gotrain/graph"
@@ -94,7 +95,7 @@ func TestLargerBatchesMakeRoom(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	open := func(emulated emulator.Options, source graph.Source, o cuda.Options) error {
-		f, err := cuda.NewFleet(emulator.New(emulated), source, o)
+		f, err := cuda.NewFleet(cudatest.Driver(t, emulated), source, o)
 		if err == nil {
 			return f.Close()
 		}

@@ -8,6 +8,7 @@ import (
 
 	"gotrain/configs"
 	"gotrain/cuda"
+	"gotrain/cuda/cudatest"
 	"gotrain/cuda/emulator"
 	"gotrain/graph"
 	"gotrain/network"
@@ -58,7 +59,7 @@ func fill(rng *rand.Rand, l *graph.Layout, arena []float32) {
 }
 
 // start gives an executor random parameters and statistics; equal seeds give equal values.
-func start(t *testing.T, e graph.Executor, seed uint64) {
+func start(t testing.TB, e graph.Executor, seed uint64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	parameters, statistics := e.Layouts()
@@ -101,7 +102,7 @@ func cut(b *graph.Batch, rank, workers int) *graph.Batch {
 // fleet opens a fleet on the emulator.
 func fleet(t *testing.T, source graph.Source, emulated emulator.Options, o cuda.Options) *cuda.Fleet {
 	t.Helper()
-	f, err := cuda.NewFleet(emulator.New(emulated), source, o)
+	f, err := cuda.NewFleet(cudatest.Driver(t, emulated), source, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"gotrain/cpu"
 	"gotrain/cpu/reference"
 	"gotrain/cuda"
+	"gotrain/cuda/cudatest"
 	"gotrain/cuda/emulator"
 	"gotrain/graph"
 	"gotrain/internal/safetensors"
@@ -29,13 +30,17 @@ var goldenExecutors = []struct {
 	{"cpu", graph.Float32, func(s graph.Source) (graph.Executor, error) { return cpu.New(s, cpu.Options{}) }},
 	{"cpu direct", graph.Float32, func(s graph.Source) (graph.Executor, error) { return cpu.New(s, cpu.Options{Direct: true}) }},
 	{"cpu bfloat16", graph.BFloat16, func(s graph.Source) (graph.Executor, error) { return cpu.New(s, cpu.Options{}) }},
-	{"cuda, emulated", graph.Float32, emulated},
-	{"cuda bfloat16, emulated", graph.BFloat16, emulated},
+	{"cuda", graph.Float32, onGPU},
+	{"cuda bfloat16", graph.BFloat16, onGPU},
 }
 
-// emulated opens an executor on an emulated GPU.
-func emulated(s graph.Source) (graph.Executor, error) {
-	f, err := cuda.NewFleet(emulator.New(emulator.Options{}), s, cuda.Options{})
+// onGPU opens an executor on an emulated GPU, or on a real one where the tests are to.
+func onGPU(s graph.Source) (graph.Executor, error) {
+	d, err := cudatest.Open(emulator.Options{})
+	if err != nil {
+		return nil, err
+	}
+	f, err := cuda.NewFleet(d, s, cuda.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ say() { echo "device-bundle: $*" >&2; }
 
 version=$(git describe --tags --always --dirty 2>/dev/null || echo unknown)
 go build -buildvcs=false -trimpath -ldflags "-s -w -X main.version=$version" -o "$out/root/gotrain" ./cmd/gotrain
-for package in cuda/driver cuda/kernels cuda pipeline; do
+for package in cuda/kernels cuda pipeline; do
 	go test -c -trimpath -ldflags '-s -w' -o "$out/root/tests/$(echo $package | tr / -).test" "./$package"
 	[ ! -d "$package/testdata" ] || cp -R "$package/testdata/." "$out/root/tests/testdata/"
 done

@@ -1,8 +1,8 @@
 #!/bin/sh
-# tools/setup.sh [mpi] [ip]: installs what a build needs and this machine lacks: a C compiler, and oneDNN with its headers.
+# tools/setup.sh [mpi] [ip] [clang]: installs what a build needs and this machine lacks: a C compiler, and oneDNN with its headers.
 # With mpi also Open MPI, with its headers, unless there is an MPI; with ip also iproute2, for tests on several virtual
-# hosts. Says nothing where everything is there. Knows apt-get (Debian 12, Ubuntu 22.04 and newer); elsewhere it says what
-# to install.
+# hosts; with clang also clang-19, which makes the PTX of the CUDA kernels. Says nothing where everything is there. Knows
+# apt-get (Debian 12, Ubuntu 22.04 and newer); elsewhere it says what to install.
 set -eu
 
 say() { echo "setup: $*" >&2; }
@@ -28,7 +28,8 @@ for extra; do
 	mpi) { command -v "${MPICC:-mpicc}" && command -v mpiexec; } >/dev/null ||
 		packages="${packages:+$packages }openmpi-bin libopenmpi-dev" ;;
 	ip) command -v ip >/dev/null || packages="${packages:+$packages }iproute2" ;;
-	*) say "knows mpi and ip, not $extra"; exit 2 ;;
+	clang) command -v "${CLANG:-clang-19}" >/dev/null || packages="${packages:+$packages }clang-19" ;;
+	*) say "knows mpi, ip and clang, not $extra"; exit 2 ;;
 	esac
 done
 [ -n "$packages" ] || exit 0

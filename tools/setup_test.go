@@ -63,7 +63,7 @@ func TestSetUpInstallsWhatIsMissingAndSaysWhatItCannot(t *testing.T) {
 		{name: "MPI is there", extras: []string{"mpi", "ip"},
 			programs: map[string]string{"go": goThere, "gcc": gcc, "mpicc": goThere, "mpiexec": goThere, "ip": goThere}, there: true},
 		{name: "an extra that is none", extras: []string{"mpich"}, programs: map[string]string{"go": goThere, "gcc": gcc}, there: true,
-			says: "setup: knows mpi and ip, not mpich\n", status: 2},
+			says: "setup: knows mpi, ip and clang, not mpich\n", status: 2},
 		{name: "in vain", programs: map[string]string{"go": goThere, "gcc": gcc, "id": root, "apt-get": aptInVain},
 			says: "setup: oneDNN is installed, and a C program that uses it still does not build", status: 1},
 	} {

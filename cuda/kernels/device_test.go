@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gotrain/cuda/cudatest"
 	"gotrain/cuda/driver"
 	"gotrain/cuda/emulator"
 	"gotrain/cuda/kernels"
@@ -22,7 +23,7 @@ type device struct {
 
 func open(t *testing.T) *device {
 	t.Helper()
-	return openOf(t, emulator.New(emulator.Options{Workers: 2}), 0)
+	return openOf(t, cudatest.Driver(t, emulator.Options{Workers: 2}), 0)
 }
 
 // openOf opens one of several devices: they share what they know of the kernels, but not what goes wrong.
