@@ -11,15 +11,19 @@ import (
 	"gotrain/graph"
 )
 
-// Aggregator is one worker's part in aggregating gradients on devices. It is distributed.Aggregator for a fleet that has all workers,
-// without double buffering: the same columns, owners, formats and residuals, and so the same bits.
+// Aggregator is one worker's part in aggregating gradients on devices. It is distributed.Aggregator for a fleet that has all workers, or
+// one of them and a Link to the others, without double buffering: the same columns, owners, formats and residuals, and so the same bits.
 type Aggregator struct {
 	e        *Executor
+	link     Link // nil: the fleet has all workers
+	rank     int  // of the worker
+	workers  int  // that there are
 	settings distributed.Settings
 	buckets  []*distributed.Bucket
 	messages map[int]*messages // by bits
-	flags    block             // a word for each bucket and for each bucket's sum: the offset of what is not finite, or -1
+	flags    block             // see flags.go
 	found    hostBlock         // the flags, on the host
+	asked    hostBlock         // whether this worker asks all to stop
 
 	worker residuals // of this worker's gradients
 	owner  residuals // of the sums that this worker makes
@@ -42,13 +46,17 @@ func (r *residuals) commit()                 { r.now = 1 - r.now }
 // NewAggregator returns the aggregator of a worker, in the place of the one before, whose memory it frees. All workers of the fleet need
 // one, with the same settings.
 func (e *Executor) NewAggregator(s distributed.Settings) (*Aggregator, error) {
+	return e.newAggregator(s, nil, e.index, len(e.fleet.workers))
+}
+
+func (e *Executor) newAggregator(s distributed.Settings, l Link, rank, workers int) (*Aggregator, error) {
 	f := e.fleet
 	if s.DoubleBuffering {
 		return nil, errors.New("devices do not aggregate with double buffering: take package distributed's aggregator")
 	}
-	a := &Aggregator{e: e, settings: s, messages: map[int]*messages{},
-		buckets: distributed.Buckets(&f.plan.Parameters, f.plan.Buckets, s, len(f.workers))}
-	a.flags.what, a.found.what = e.named("flags"), e.named("flags")
+	a := &Aggregator{e: e, link: l, rank: rank, workers: workers, settings: s, messages: map[int]*messages{},
+		buckets: distributed.Buckets(&f.plan.Parameters, f.plan.Buckets, s, workers)}
+	a.flags.what, a.found.what, a.asked.what = e.named("flags"), e.named("flags"), e.named("wish to stop")
 	if e.aggregator != nil {
 		f.forget() // its steps
 		if err := e.aggregator.free(); err != nil {
@@ -74,8 +82,10 @@ func (a *Aggregator) free() error {
 			errs = append(errs, a.e.device.Free(p))
 		}
 	}
-	if len(a.found.Bytes) > 0 {
-		errs = append(errs, a.e.device.FreeHost(a.found.Host))
+	for _, h := range []hostBlock{a.found, a.asked} {
+		if len(h.Bytes) > 0 {
+			errs = append(errs, a.e.device.FreeHost(h.Host))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -108,7 +118,7 @@ func (a *Aggregator) Times() distributed.Times { return a.times }
 
 // Bytes is what a worker sends in a step, to all others together.
 func (a *Aggregator) Bytes(bits int) int {
-	f, n, rank := a.format(bits), len(a.e.fleet.workers), a.e.index
+	f, n, rank := a.format(bits), a.workers, a.rank
 	sum := 0
 	for _, b := range a.buckets {
 		for owner, p := range b.Pieces {
@@ -154,7 +164,7 @@ func (a *Aggregator) SetResiduals(worker, owner []float32) error {
 	}
 	own := make([]float32, len(owner))
 	for _, b := range a.buckets {
-		for _, c := range b.Pieces[a.e.index].Columns {
+		for _, c := range b.Pieces[a.rank].Columns {
 			copy(own[c.Offset:c.Offset+c.Rows], owner[c.Offset:])
 		}
 	}
@@ -208,10 +218,7 @@ func (a *Aggregator) write(to driver.Pointer, values []float32) error {
 
 // prepare makes room for a step's flags, messages and residuals.
 func (a *Aggregator) prepare(bits int) error {
-	if _, err := a.e.device.reserve(&a.flags, 8*len(a.buckets)); err != nil {
-		return err
-	}
-	if _, err := a.e.device.reserveHost(&a.found, 8*len(a.buckets)); err != nil {
+	if err := a.reserveFlags(); err != nil {
 		return err
 	}
 	if a.messages[bits] == nil {
@@ -231,8 +238,8 @@ func (a *Aggregator) prepare(bits int) error {
 func (f *Fleet) settle(bits int) error {
 	for b := range f.workers[0].aggregator.buckets {
 		for sum := range 2 {
-			for w, e := range f.workers {
-				if at := e.aggregator.flag(2*b + sum); at >= 0 {
+			for w := range f.workers[0].aggregator.workers {
+				if at := f.found(w, 2*b+sum); at >= 0 {
 					return &distributed.NotFiniteError{Worker: w, Sum: sum == 1, Tensor: f.tensor(at)}
 				}
 			}
@@ -248,10 +255,6 @@ func (f *Fleet) settle(bits int) error {
 		}
 	}
 	return nil
-}
-
-func (a *Aggregator) flag(i int) int32 {
-	return int32(uint32(a.found.Bytes[4*i]) | uint32(a.found.Bytes[4*i+1])<<8 | uint32(a.found.Bytes[4*i+2])<<16 | uint32(a.found.Bytes[4*i+3])<<24)
 }
 
 // tensor names the parameter that a value of the arena belongs to.

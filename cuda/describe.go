@@ -28,7 +28,7 @@ func (f *Fleet) Describe(bits int) ([]Node, error) {
 	} else if err := f.makeShares(); err != nil {
 		return nil, err
 	} else {
-		f.record(r, programs, bits)
+		f.record(r, programs, bits, nil)
 	}
 	return r.nodes, r.err
 }

@@ -43,7 +43,7 @@ type tables struct {
 
 // newMessages makes room for messages.
 func (a *Aggregator) newMessages(f quantizer.Format) (*messages, error) {
-	e, workers := a.e, len(a.e.fleet.workers)
+	e, workers := a.e, a.workers
 	m := &messages{format: f, sent: block{what: e.named("messages to owners")}, came: block{what: e.named("messages from workers")},
 		sums: block{what: e.named("messages of sums")}}
 	var sent, came, sums int
@@ -60,13 +60,18 @@ func (a *Aggregator) newMessages(f quantizer.Format) (*messages, error) {
 			x.sums = append(x.sums, take(&sums, x.bytes[w]))
 		}
 		for range b.Pieces {
-			x.came = append(x.came, take(&came, x.bytes[e.index]))
+			x.came = append(x.came, take(&came, x.bytes[a.rank]))
 		}
 		m.buckets = append(m.buckets, x)
 	}
 	for b, n := range map[*block]int{&m.sent: sent, &m.came: came, &m.sums: sums} {
 		if _, err := e.device.reserve(b, max(n, 4)); err != nil {
 			return nil, err
+		}
+	}
+	if a.link != nil { // it sums what lies between columns too
+		if err := e.compute.Fill(m.sums.at, 0, m.sums.bytes/4); err != nil {
+			return nil, e.wrong("clearing messages", err)
 		}
 	}
 	m.host.what, m.sumsAt = e.named("messages on the host"), stagedSent+sent
@@ -84,7 +89,7 @@ func (a *Aggregator) newMessages(f quantizer.Format) (*messages, error) {
 
 // tabulate makes the tables and copies them to the device, all in one piece.
 func (a *Aggregator) tabulate(m *messages) (err error) {
-	e, rank := a.e, a.e.index
+	e, rank := a.e, a.rank
 	var all []byte
 	var places []*driver.Pointer
 	var at []int
@@ -96,7 +101,7 @@ func (a *Aggregator) tabulate(m *messages) (err error) {
 		all = append(all, b...)
 	}
 	pointers := func(of func(w int) driver.Pointer) (b []byte) {
-		for w := range e.fleet.workers {
+		for w := range a.workers {
 			b = binary.LittleEndian.AppendUint64(b, uint64(of(w)))
 		}
 		return b

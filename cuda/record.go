@@ -126,6 +126,7 @@ type work struct {
 	nodes  []Node
 	graph  driver.Graph
 	eager  *recorder // of the last run
+	pieces []*work   // that record starts
 }
 
 // capture prepares work.
@@ -159,7 +160,7 @@ func (w *work) start() error {
 	if w.graph != nil {
 		return w.origin.Run(w.graph)
 	}
-	w.free()
+	w.drop()
 	w.eager = newRecorder()
 	w.record(w.eager)
 	w.nodes = w.eager.nodes
@@ -174,11 +175,18 @@ func (w *work) run() error {
 	return w.origin.Synchronize()
 }
 
-func (w *work) free() {
+// drop forgets the last run.
+func (w *work) drop() {
 	if w.eager != nil {
 		w.eager.free()
 		w.eager = nil
 	}
+}
+
+func (w *work) free() {
+	w.drop()
+	freeAll(w.pieces)
+	w.pieces = nil
 	if w.graph != nil {
 		_ = w.graph.Free()
 		w.graph = nil

@@ -110,7 +110,7 @@ func (p *program) whole(r *recorder) {
 // on.
 func (e *Executor) stepThroughHost(b *graph.Batch, u graph.Update, x graph.Exchange) (res graph.Result, err error) {
 	if slices.ContainsFunc(e.fleet.plan.Ops, synced) {
-		return res, errors.New("network.batchNorm.sync: GPUs synchronize batch norms in one process only, and without double buffering: set it to false")
+		return res, errSynced
 	}
 	p, err := e.program(b.N, false)
 	if err != nil {

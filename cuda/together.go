@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"gotrain/cuda/driver"
-	"gotrain/cuda/kernels"
 	"gotrain/graph"
 )
 
@@ -38,7 +37,6 @@ func (f *Fleet) together(calls []*call) {
 func (f *Fleet) step(calls []*call) (res graph.Result, err error) {
 	first := calls[0].exchange
 	programs := make([]*program, len(calls))
-	stop := false
 	for i, c := range calls {
 		e := c.e
 		if c.exchange.a != e.aggregator {
@@ -47,7 +45,6 @@ func (f *Fleet) step(calls []*call) (res graph.Result, err error) {
 		if c.exchange.bits != first.bits || c.exchange.step != first.step {
 			return res, fmt.Errorf("worker 0 is at step %d with %d bits, and worker %d at step %d with %d", first.step, first.bits, i, c.exchange.step, c.exchange.bits)
 		}
-		stop = stop || c.exchange.stop
 		if err := e.aggregator.prepare(first.bits); err != nil {
 			return res, err
 		}
@@ -56,6 +53,7 @@ func (f *Fleet) step(calls []*call) (res graph.Result, err error) {
 		}
 	}
 	for i, c := range calls { // not before: a program may move the slot
+		c.e.aggregator.ask(c.exchange.stop)
 		if err := c.e.write(programs[i], c.batch, c.update); err != nil {
 			return res, fmt.Errorf("worker %d: %w", i, err)
 		}
@@ -64,13 +62,14 @@ func (f *Fleet) step(calls []*call) (res graph.Result, err error) {
 	if err != nil {
 		return res, err
 	}
-	if err := w.run(); err != nil {
-		return res, fmt.Errorf("the step: %w", err)
+	if err := f.run(w); err != nil {
+		return res, fmt.Errorf("step %d: %w", first.step, err)
 	}
 	res = f.workers[0].result(fleetResult)
 	if err := f.settle(first.bits); err != nil {
 		return graph.Result{Metrics: res.Metrics}, err
 	}
+	stop := f.stops()
 	for _, e := range f.workers {
 		e.aggregator.stop = e.aggregator.stop || stop
 	}
@@ -98,18 +97,27 @@ func (f *Fleet) prepare(programs []*program, bits int) (*work, error) {
 	if err := f.makeShares(); err != nil {
 		return nil, err
 	}
-	w, err := capture(f.workers[0].compute, f.options.Eager, func(r *recorder) { f.record(r, programs, bits) })
+	var pieces []*work
+	if a.link != nil {
+		var err error
+		if pieces, err = f.pieces(programs[0]); err != nil {
+			return nil, err
+		}
+	}
+	w, err := capture(f.workers[0].compute, f.options.Eager || a.link != nil, func(r *recorder) { f.record(r, programs, bits, pieces) })
 	if err != nil {
 		return nil, err
 	}
+	w.pieces = pieces
 	f.mu.Lock()
 	f.steps[k] = w
 	f.mu.Unlock()
 	return w, nil
 }
 
-// record records the step of all workers: it forks from the first worker's compute stream, and joins there.
-func (f *Fleet) record(r *recorder, programs []*program, bits int) {
+// record records the step of all workers: it forks from the first worker's compute stream, and joins there. pieces, where not nil, are the
+// passes, see Fleet.pieces.
+func (f *Fleet) record(r *recorder, programs []*program, bits int, pieces []*work) {
 	origin := f.workers[0].compute
 	start := r.mark(origin)
 	for i, e := range f.workers {
@@ -117,31 +125,47 @@ func (f *Fleet) record(r *recorder, programs []*program, bits int) {
 			r.wait(e.compute, start)
 		}
 		r.wait(e.exchange, start)
-		r.fill(e.exchange, "flags", e.aggregator.flags.at, ^uint32(0), 2*len(e.aggregator.buckets))
-		programs[i].begin(r)
-	}
-	done, plan := 0, anyPlan(programs) // operations that are recorded
-	for i, b := range f.workers[0].aggregator.buckets {
-		if plan != nil {
-			ready := readyAt(plan, b.End, f.workers[0].aggregator.settings.Overlap)
-			f.operations(r, programs, done, ready)
-			done = ready
+		e.aggregator.clearFlags(r)
+		if pieces == nil {
+			programs[i].begin(r)
 		}
-		f.aggregate(r, i, bits)
 	}
-	if plan != nil {
-		f.operations(r, programs, done, plan.Backward)
+	done := 0 // operations that are recorded
+	for i, to := range f.cuts(programs) {
+		if pieces == nil {
+			f.operations(r, programs, done, to)
+		} else if pieces[i] != nil {
+			r.do(origin, "the passes", pieces[i].start)
+		}
+		done = to
+		if i < len(f.workers[0].aggregator.buckets) {
+			f.aggregate(r, i, bits)
+		}
 	}
 	for _, e := range f.workers {
 		r.join(e.compute, e.exchange)
 		e.norm(r, fleetResult)
 		e.update(r, fleetResult)
 		e.download(r, e.compute)
-		r.copy(e.compute, "flags", e.aggregator.found.Pointer, e.aggregator.flags.at, 8*len(e.aggregator.buckets))
+		r.copy(e.compute, "flags", e.aggregator.found.Pointer, e.aggregator.flags.at, e.aggregator.flagBytes())
 	}
 	for _, e := range f.workers[1:] {
 		r.join(origin, e.compute)
 	}
+}
+
+// cuts are the numbers of operations behind which the gradients of each bucket are final, and last that of all of them; zeros where no
+// worker has samples.
+func (f *Fleet) cuts(programs []*program) []int {
+	a := f.workers[0].aggregator
+	all := make([]int, len(a.buckets)+1)
+	if plan := anyPlan(programs); plan != nil {
+		for i, b := range a.buckets {
+			all[i] = readyAt(plan, b.End, a.settings.Overlap)
+		}
+		all[len(a.buckets)] = plan.Backward
+	}
+	return all
 }
 
 // readyAt is the number of operations behind which the gradients up to an offset are final.
@@ -154,83 +178,60 @@ func readyAt(p *graph.Plan, end int, overlap bool) int {
 	return p.Backward
 }
 
-// aggregate records the exchange of a bucket: every worker encodes its gradients, owners take what is theirs, add and encode the sums,
-// and all take those and decode them. See package distributed. Workers take what they need by copies from the others' devices, or from pinned
-// memory where some of them do not reach each other.
+// aggregate records the exchange of a bucket: every worker encodes its gradients, owners add what has come to them and encode the sums,
+// and all decode those. See package distributed.
 func (f *Fleet) aggregate(r *recorder, bucket, bits int) {
-	n := len(f.workers)
-	encoded, summed := make([]mark, n), make([]mark, n)
-	what := func(s string) string { return fmt.Sprintf("bucket %d: %s", bucket, s) }
-	for w, e := range f.workers {
+	for _, e := range f.workers {
 		a, m := e.aggregator, e.aggregator.messages[bits]
 		x := &m.buckets[bucket]
+		to := m.sent.at
+		if a.reduces(bits) {
+			to = m.sums.at // where columns lie as in sent
+		}
 		residual, next := a.versions(&a.worker, bits)
 		r.join(e.exchange, e.compute)
-		r.launch(e.exchange, what("encode"), e.device.set.Encode(m.format, &x.encode.columns, x.encode.at, e.arenas[graph.Gradients], residual, next, m.sent.at, a.flags.at+offset(2*bucket)))
-		if f.staged {
-			if bucket == 0 {
-				r.copy(e.exchange, "result to the host", m.resultFrom(e), e.results.at+shareResult, kernels.ResultBytes)
-			}
-			f.others(w, func(o *Executor) {
-				r.copy(e.exchange, what(fmt.Sprintf("to the host, for worker %d", o.index)), m.sentFrom(e, bucket, o.index), m.sent.at+driver.Pointer(x.sent[o.index]), x.bytes[o.index])
-			})
-		}
-		encoded[w] = r.mark(e.exchange)
+		r.launch(e.exchange, ofBucket(bucket, "encode"), e.device.set.Encode(m.format, &x.encode.columns, x.encode.at, e.arenas[graph.Gradients], residual, next, to, a.flag(2*bucket)))
 	}
-	for w, e := range f.workers {
-		a, m := e.aggregator, e.aggregator.messages[bits]
-		x := &m.buckets[bucket]
-		f.others(w, func(o *Executor) { r.wait(e.exchange, encoded[o.index]) })
-		if bucket == 0 {
-			f.addResults(r, e, m, bits)
-		}
-		if x.bytes[w] > 0 {
-			f.others(w, func(o *Executor) {
-				from := o.aggregator.messages[bits].sentFrom(o, bucket, w)
-				r.copy(e.exchange, what(fmt.Sprintf("gradients of worker %d", o.index)), m.came.at+driver.Pointer(x.came[o.index]), from, x.bytes[w])
-			})
-			residual, next := a.versions(&a.owner, bits)
-			g := e.arenas[graph.Gradients]
-			r.launch(e.exchange, what("add and encode sums"),
-				e.device.set.Decode(m.format, &x.add.columns, x.add.at, x.add.messages, n, g),
-				e.device.set.Encode(m.format, &x.encodeSum.columns, x.encodeSum.at, g, residual, next, m.sums.at, a.flags.at+offset(2*bucket+1)))
-		}
-		if f.staged && len(f.workers) > 1 {
-			r.copy(e.exchange, what("sums to the host"), m.sumsFrom(e, bucket), m.sums.at+driver.Pointer(x.sums[w]), x.bytes[w])
-		}
-		summed[w] = r.mark(e.exchange)
+	if a := f.workers[0].aggregator; a.reduces(bits) {
+		linked{a}.reduce(r, bucket, bits)
+		f.addResults(r, bucket, bits)
+	} else {
+		f.carrier().scatter(r, bucket, bits)
+		f.addResults(r, bucket, bits)
+		f.addGradients(r, bucket, bits)
+		f.carrier().gather(r, bucket, bits)
 	}
-	for w, e := range f.workers {
+	for _, e := range f.workers {
 		m := e.aggregator.messages[bits]
 		x := &m.buckets[bucket]
-		f.others(w, func(o *Executor) {
-			from := o.aggregator.messages[bits].sumsFrom(o, bucket)
-			r.wait(e.exchange, summed[o.index])
-			r.copy(e.exchange, what(fmt.Sprintf("sums of worker %d", o.index)), m.sums.at+driver.Pointer(x.sums[o.index]), from, x.bytes[o.index])
-		})
-		r.launch(e.exchange, what("decode"), e.device.set.Decode(m.format, &x.decode.columns, x.decode.at, x.decode.messages, 1, e.arenas[graph.Gradients]))
+		r.launch(e.exchange, ofBucket(bucket, "decode"), e.device.set.Decode(m.format, &x.decode.columns, x.decode.at, x.decode.messages, 1, e.arenas[graph.Gradients]))
 	}
 }
 
-// others visits all workers but one.
-func (f *Fleet) others(but int, visit func(*Executor)) {
-	for i, e := range f.workers {
-		if i != but {
-			visit(e)
-		}
+// addResults records the sum of all workers' metrics, which come with the first bucket.
+func (f *Fleet) addResults(r *recorder, bucket, bits int) {
+	if bucket > 0 {
+		return
+	}
+	for _, e := range f.workers {
+		r.launch(e.exchange, "add results", e.device.set.AddResults(e.aggregator.messages[bits].table, e.aggregator.workers, e.results.at+fleetResult))
 	}
 }
 
-// addResults records the sum of all workers' metrics.
-func (f *Fleet) addResults(r *recorder, e *Executor, m *messages, bits int) {
-	for w, o := range f.workers {
-		from := e.results.at + shareResult
-		if o != e {
-			from = o.aggregator.messages[bits].resultFrom(o)
+// addGradients records what owners do.
+func (f *Fleet) addGradients(r *recorder, bucket, bits int) {
+	for _, e := range f.workers {
+		a, m := e.aggregator, e.aggregator.messages[bits]
+		x := &m.buckets[bucket]
+		if x.bytes[a.rank] == 0 {
+			continue
 		}
-		r.copy(e.exchange, fmt.Sprintf("result of worker %d", w), m.results+driver.Pointer(kernels.ResultBytes*w), from, kernels.ResultBytes)
+		residual, next := a.versions(&a.owner, bits)
+		g := e.arenas[graph.Gradients]
+		r.launch(e.exchange, ofBucket(bucket, "add and encode sums"),
+			e.device.set.Decode(m.format, &x.add.columns, x.add.at, x.add.messages, a.workers, g),
+			e.device.set.Encode(m.format, &x.encodeSum.columns, x.encodeSum.at, g, residual, next, m.sums.at, a.flag(2*bucket+1)))
 	}
-	r.launch(e.exchange, "add results", e.device.set.AddResults(m.table, len(f.workers), e.results.at+fleetResult))
 }
 
 // versions are the residuals that a step reads and writes: none with 32 bits, but for the step that adds what is owed.
