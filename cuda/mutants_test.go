@@ -50,8 +50,10 @@ func TestEveryForgottenWaitIsSeen(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			run := func(drop int) (waits int, err error) {
-				d := emulator.New(emulator.Options{Devices: c.workers, NoPeers: c.staged, DropWait: func(n int) bool { waits++; return n == drop }})
+			waits, drop := 0, -1
+			d := emulator.New(emulator.Options{Devices: c.workers, NoPeers: c.staged, DropWait: func(int) bool { waits++; return waits-1 == drop }})
+			run := func(n int) (int, error) {
+				waits, drop = 0, n
 				f, err := cuda.NewFleet(d, unnormed, cuda.Options{Workers: c.workers, Batch: 2})
 				if err != nil {
 					return waits, err
