@@ -116,6 +116,9 @@ func (f *Fleet) start() error {
 // Executor is that of a worker.
 func (f *Fleet) Executor(worker int) *Executor { return f.workers[worker] }
 
+// Fleet is that of the worker.
+func (e *Executor) Fleet() *Fleet { return e.fleet }
+
 // Workers is the number of workers.
 func (f *Fleet) Workers() int { return len(f.workers) }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"gotrain/cuda"
+	"gotrain/graph"
 )
 
 // onDevices says whether GPUs aggregate by themselves.
@@ -22,7 +23,7 @@ func (b *bench) deviceOptions(bits []int) ([]option, error) {
 	s := settings(b.r.cfg, b.r.cfg.Distributed.BucketSize)
 	sizes := []int{s.BucketBytes}
 	if s.BucketBytes == 0 {
-		sizes = []int{4 * layout.Size / 8, 4 * layout.Size}
+		sizes = []int{eighth(layout), 4 * layout.Size}
 	}
 	for _, n := range bits {
 		for _, bytes := range sizes {
@@ -57,6 +58,9 @@ func (b *bench) deviceOptions(bits []int) ([]option, error) {
 	}
 	return fasterSizes(all), nil
 }
+
+// eighth is the bytes of an eighth of the gradients.
+func eighth(l *graph.Layout) int { return 4 * l.Size / 8 }
 
 // chooseOnDevices settles what the configuration leaves to measurements.
 func (b *bench) chooseOnDevices(bits []int) (c choice, err error) {

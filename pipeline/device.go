@@ -12,6 +12,7 @@ import (
 	"gotrain/distributed"
 	"gotrain/graph"
 	"gotrain/internal/cores"
+	"gotrain/readers"
 )
 
 // device is what a run computes on: the CPU, or GPUs, real or emulated.
@@ -134,4 +135,38 @@ func (r *run) newAggregator(w *worker, s distributed.Settings) (aggregator, erro
 	}
 	parameters, _ := w.exec.Layouts()
 	return distributed.New(w.member, parameters, r.plan.Buckets, w.exec.Arena(graph.Gradients), s), nil
+}
+
+// Streams lists what GPUs do in a training step of a configuration whose data is there: for all workers, each on a device of its own.
+// No GPU is needed for it.
+func Streams(cfg *configs.Config) ([]cuda.Node, error) {
+	ds, err := readers.Open(cfg.Reader, readers.Train)
+	if err != nil {
+		return nil, whereSet(cfg, located(cfg, err))
+	}
+	defer ds.Close()
+	workers := cfg.Distributed.Workers
+	d := device{gpus: emulator.New(emulator.Options{Devices: workers})}
+	all, err := d.executors(source(spec(cfg, ds), cfg), cfg, workers, largestShare(minibatchSize(cfg, epochSize(cfg, ds)), workers), 1, d.holds(ds))
+	if err != nil {
+		return nil, err
+	}
+	bits := 0
+	for _, e := range all {
+		defer e.Close()
+		if workers > 1 {
+			s := settings(cfg, cfg.Distributed.BucketSize)
+			if parameters, _ := e.Layouts(); s.BucketBytes == 0 { // a run measures which is best
+				s.BucketBytes = eighth(parameters)
+			}
+			if _, err := e.(*cuda.Executor).NewAggregator(s); err != nil {
+				return nil, err
+			}
+			bits = 32
+			for _, s := range cfg.Distributed.Bits.Schedule {
+				bits = min(bits, int(s.Value))
+			}
+		}
+	}
+	return all[0].(*cuda.Executor).Fleet().Describe(bits)
 }

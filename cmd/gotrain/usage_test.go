@@ -53,6 +53,7 @@ func TestMistakesInTheCommandLineAreNamedWithTheirRemedy(t *testing.T) {
 		{"check", "gotrain: check: no configuration: name a file or one that ships (" + list + ")"},
 		{"graph -o plan.svg", "gotrain: graph: no configuration: name a file or one that ships (" + list + ")"},
 		{"check quickstart resnet20_dense", "gotrain: resnet20_dense: not key=value: check takes one configuration, and quickstart is it"},
+		{"graph quickstart -streams -inference", "gotrain: -streams draws a training step: leave -inference out"},
 		{"graph quickstart -o plan.png", "gotrain: -o plan.png: unknown form: end the name in .svg, .dot or .txt"},
 		{"eval", "gotrain: eval: no run: name its folder with -run DIR"},
 		{"eval -run runs/a runs/b", "gotrain: runs/b: not key=value: the run's folder goes after -run, all else is key=value"},
@@ -152,6 +153,10 @@ func TestThePlanIsDrawnInEveryForm(t *testing.T) {
 	contains(t, "the table", table, "training step", "stem.conv", "backward", "update")
 	if inference := gotrain(t, dir, "graph", "-inference", "quickstart").want(t, 0).out; strings.Contains(inference, "backward") {
 		t.Errorf("the plan of an evaluation has a backward pass:\n%s", inference)
+	}
+	streams := gotrain(t, dir, "graph", "quickstart", "-streams", "learner.minibatchSize=2", "distributed.workers=2", "distributed.bits=1").want(t, 0).out
+	if !strings.HasPrefix(streams, "work  device  worker  stream") || !strings.Contains(streams, "bucket 0: encode") {
+		t.Errorf("the streams are\n%s", streams)
 	}
 	for name, begins := range map[string]string{"plan.svg": "<svg", "plan.dot": "digraph", "plan.TXT": "training step"} {
 		if r := gotrain(t, dir, "graph", "quickstart", "-o", name).want(t, 0); r.out+r.log != "" {
