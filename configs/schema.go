@@ -107,7 +107,7 @@ var schema = newTable(Config{}, []Key{
 	{Path: "distributed.bits", Default: "32", CNTK: "gradientBits",
 		Doc: "Bits that a gradient value is sent with, by epoch; 32: as it is; auto: measured at the first start."},
 	{Path: "distributed.transport", Default: "auto", Values: []string{"auto", "local", "mpi", "nccl"},
-		Doc: "How workers exchange; auto: mpi under mpiexec, else local; nccl between GPUs where it is found."},
+		Doc: "How workers exchange: auto, without mpiexec local; under it nccl where each process has one worker and a GPU of its own and NCCL is found, else mpi. NCCL sums 32 bits in an order of its own: their last bits differ."},
 	{Path: "distributed.zeroThreshold", Default: "false", CNTK: "useZeroThresholdFor1BitQuantization",
 		Doc: "1 bit: tell values by their sign, as CNTK does where nothing is said; false: by the mean of their column, which loses less."},
 	{Path: "distributed.columns", Default: "channel", Zero: "channel", Range: within(1, 1<<31-1),

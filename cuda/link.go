@@ -40,8 +40,14 @@ func (e *Executor) NewLinkedAggregator(s distributed.Settings, l Link) (*Aggrega
 	if slices.ContainsFunc(f.plan.Ops, synced) {
 		return nil, errSynced
 	}
+	for _, s := range []*lane{e.compute, e.copy, e.exchange} { // in messages
+		s.worker = l.Rank()
+	}
 	return e.newAggregator(s, l, l.Rank(), l.Size())
 }
+
+// Device is what the worker computes on.
+func (e *Executor) Device() driver.Device { return e.device.Device }
 
 var errSynced = errors.New("network.batchNorm.sync: GPUs synchronize batch norms in one process only, and without double buffering: set it to false")
 

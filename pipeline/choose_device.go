@@ -11,7 +11,7 @@ import (
 // onDevices says whether GPUs aggregate by themselves.
 func (r *run) onDevices() bool {
 	_, ok := r.workers[0].exec.(*cuda.Executor)
-	return ok && r.team.job == nil && r.team.workers > 1 && !r.cfg.Distributed.DoubleBuffering
+	return ok && (r.team.job == nil || r.team.link != nil) && r.team.workers > 1 && !r.cfg.Distributed.DoubleBuffering
 }
 
 // deviceOptions tries numbers of bits on GPUs that aggregate by themselves. The quantizers of the CPU and the link of the model

@@ -123,11 +123,17 @@ type aggregator interface {
 // buffering is the worker's aggregator with double buffering, which only package distributed has.
 func (w *worker) buffering() *distributed.Aggregator { return w.aggregator.(*distributed.Aggregator) }
 
-// newAggregator makes a worker's aggregator. GPUs aggregate by themselves where all workers are in this process; with double
-// buffering, and between processes, gradients go through the host's memory.
+// newAggregator makes a worker's aggregator. GPUs aggregate by themselves where all workers are in this process, or NCCL joins
+// them; with double buffering, and by MPI, gradients go through the host's memory.
 func (r *run) newAggregator(w *worker, s distributed.Settings) (aggregator, error) {
-	if e, ok := w.exec.(*cuda.Executor); ok && r.team.job == nil && !s.DoubleBuffering {
-		a, err := e.NewAggregator(s)
+	if e, ok := w.exec.(*cuda.Executor); ok && (r.team.job == nil || r.team.link != nil) && !s.DoubleBuffering {
+		var a *cuda.Aggregator
+		var err error
+		if r.team.link != nil {
+			a, err = e.NewLinkedAggregator(s, r.team.link)
+		} else {
+			a, err = e.NewAggregator(s)
+		}
 		if err != nil { // and no pointer to nothing
 			return nil, err
 		}

@@ -187,12 +187,14 @@ func pointers(values []float64) []*float64 {
 func (b *bench) step(s distributed.Settings, bits, steps int) (seconds float64, err error) {
 	r := b.r
 	spent := make([]float64, len(r.workers))
-	err = r.team.each(func(i int, _ group.Member) error {
+	err = r.team.each(func(i int, _ group.Member) (err error) {
 		w := r.workers[i]
 		a, err := r.newAggregator(w, s)
 		if err != nil {
 			return err
 		}
+		finished := r.team.outside()
+		defer func() { err = finished(err) }()
 		var start time.Time
 		for n := range steps + 1 {
 			if n == 1 {

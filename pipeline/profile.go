@@ -34,6 +34,9 @@ func (r *run) profile() error {
 	if err := r.team.together(r.makeWorkers); err != nil {
 		return err
 	}
+	if err := r.joinNCCL(); err != nil {
+		return err
+	}
 	r.initialize()
 	for _, w := range r.workers {
 		if err := push(w.exec); err != nil {

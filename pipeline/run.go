@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"gotrain/configs"
@@ -102,6 +103,9 @@ func openRun(s Settings) (r *run, err error) {
 	if err := r.team.together(r.makeWorkers); err != nil {
 		return nil, err
 	}
+	if err := r.joinNCCL(); err != nil {
+		return nil, err
+	}
 	if err := r.team.agree(new(struct{}), r.openFolder); err != nil {
 		return nil, err
 	}
@@ -173,6 +177,7 @@ func (r *run) openFolder() (err error) {
 func (r *run) begin() error {
 	if r.Resumed {
 		r.sayWhatDiffers()
+		r.sayHowSummed()
 	}
 	r.Record.Status, r.Record.Hash, r.Record.Version, r.Record.Engine, r.Record.Team = Running, r.cfg.Hash(), r.Version, r.device.String(), r.team.String()
 	var c *Checkpoint
@@ -286,6 +291,17 @@ func (r *run) sayWhatDiffers() {
 	}
 }
 
+// sayHowSummed says where NCCL sums what MPI did, or the other way around.
+func (r *run) sayHowSummed() {
+	switch was := strings.Contains(r.Record.Team, ncclName); {
+	case was == (r.team.link != nil):
+	case was:
+		r.say.printf("warning: this run has exchanged gradients by NCCL, and goes on without: at 32 bits it sums in another order, and will not give the same bits")
+	default:
+		r.say.printf("warning: this run has exchanged gradients without NCCL, and goes on with %s: at 32 bits it sums in another order, and will not give the same bits", r.team.nccl)
+	}
+}
+
 // warnOfThreads says where threads would only wait for each other.
 func warnOfThreads(say *messages, threads int) {
 	if n := cores.Usable(); threads > n {
@@ -339,6 +355,11 @@ func (r *run) close(err error) error {
 		}
 		if r.team.leads() { // now, for when the first process has left, mpiexec ends the others
 			fmt.Fprintln(r.Settings.Log, "gotrain:", err)
+		}
+	}
+	if r.team != nil && r.team.link != nil {
+		if e := r.team.link.Close(); err == nil {
+			err = e
 		}
 	}
 	for _, w := range r.workers {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gotrain/configs"
+	"gotrain/cuda/nccl"
 	"gotrain/distributed"
 	"gotrain/distributed/group"
 	"gotrain/internal/cores"
@@ -22,6 +23,8 @@ type team struct {
 	workers int            // of all processes
 	timeout time.Duration  // of an exchange
 	step    int64          // for messages
+	link    *nccl.Member   // of the one worker of this process to those of the others; nil: not by NCCL
+	nccl    string         // its version
 }
 
 // localWorkers is the most workers of one process alone: what they exchange through grows with their square.
@@ -32,9 +35,9 @@ func joinTeam(cfg *configs.Config) (*team, error) {
 	d := cfg.Distributed
 	_, processes, launched := group.Launched()
 	switch {
-	case d.Transport == "mpi" && !launched:
-		return nil, usage("%s: distributed.transport: mpi: mpiexec has not started this process: start it as mpiexec -n %d gotrain ..., or write auto",
-			cfg.Origin("distributed.transport"), d.Workers)
+	case (d.Transport == "mpi" || d.Transport == "nccl") && !launched:
+		return nil, usage("%s: distributed.transport: %s: mpiexec has not started this process: start it as mpiexec -n %d gotrain ..., or write auto",
+			cfg.Origin("distributed.transport"), d.Transport, d.Workers)
 	case d.Transport == "local" && launched && processes > 1:
 		return nil, usage("%s: distributed.transport: local: mpiexec has started %d processes, and local workers are in one: write auto, or start it without mpiexec",
 			cfg.Origin("distributed.transport"), processes)
@@ -93,6 +96,14 @@ func (t *team) hosts() int {
 }
 
 func (t *team) String() string {
+	if t.nccl != "" {
+		return t.places() + ", " + t.nccl
+	}
+	return t.places()
+}
+
+// places says where the workers are.
+func (t *team) places() string {
 	switch {
 	case t.workers == 1:
 		return "1 worker"

@@ -210,6 +210,7 @@ func (r *run) step(mb *readers.Minibatch, alone, stop bool) (*Step, error) {
 		s.Update = r.learner.Update(st.Pending.At)
 	}
 	before := r.aggregation()
+	finished := r.team.outside()
 	err := r.onAll(s, func(w *worker) (graph.Result, error) {
 		var x graph.Exchange
 		switch {
@@ -222,6 +223,7 @@ func (r *run) step(mb *readers.Minibatch, alone, stop bool) (*Step, error) {
 		}
 		return w.exec.Step(&w.minibatch.Batch, s.Update, x)
 	})
+	err = finished(err)
 	if late && err == nil {
 		if st.Pending = (&pendingAggregate{At: at}); mb.Last {
 			err = r.drain(s)

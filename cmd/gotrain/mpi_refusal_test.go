@@ -40,6 +40,8 @@ func TestJobsThatCannotBeAreRefused(t *testing.T) {
 			"4 workers cannot be shared evenly by the 3 processes that mpiexec has started: start 1, 2 or 4 of them, or set distributed.workers to a multiple of 3"},
 		{"local workers in several processes", 2, []string{"distributed.transport=local"}, 2,
 			"argument distributed.transport=local: distributed.transport: local: mpiexec has started 2 processes, and local workers are in one: write auto, or start it without mpiexec"},
+		{"NCCL without GPUs", 4, []string{"distributed.transport=nccl"}, 2,
+			"argument distributed.transport=nccl: distributed.transport: nccl: NCCL runs between GPUs, and there is none that can be used: device: cuda says why; or write auto or mpi"},
 		{"a run folder that cannot be made", 4, []string{"outputDir=file/runs"}, 1,
 			"outputDir: open DIR/file/runs: not a directory"},
 	} {
@@ -53,10 +55,12 @@ func TestJobsThatCannotBeAreRefused(t *testing.T) {
 }
 
 func TestMPIWithoutMpiexecIsRefused(t *testing.T) {
-	r := gotrain(t, t.TempDir(), shared("distributed.transport=mpi")...).want(t, 2)
-	const want = "gotrain: argument distributed.transport=mpi: distributed.transport: mpi: mpiexec has not started this process: start it as mpiexec -n 4 gotrain ..., or write auto\n"
-	if r.log != want {
-		t.Errorf("says\n%swant\n%s", r.log, want)
+	for _, transport := range []string{"mpi", "nccl"} {
+		r := gotrain(t, t.TempDir(), shared("distributed.transport="+transport)...).want(t, 2)
+		want := fmt.Sprintf("gotrain: argument distributed.transport=%[1]s: distributed.transport: %[1]s: mpiexec has not started this process: start it as mpiexec -n 4 gotrain ..., or write auto\n", transport)
+		if r.log != want {
+			t.Errorf("says\n%swant\n%s", r.log, want)
+		}
 	}
 }
 

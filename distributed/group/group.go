@@ -45,6 +45,7 @@ const (
 	Gather                 // aggregates from their owners
 	Statistic              // sums within a step: synchronized batch norm
 	Control                // everything between steps
+	Outside                // an exchange of a step that goes another way, see Job.Outside
 	phases
 )
 
@@ -56,6 +57,8 @@ func (t Tag) String() string {
 		return fmt.Sprintf("step %d, bucket %d, receiving aggregates", t.Step, t.Bucket)
 	case Statistic:
 		return fmt.Sprintf("step %d, statistics of batch norm", t.Step)
+	case Outside:
+		return fmt.Sprintf("step %d, exchanging between GPUs", t.Step)
 	}
 	return fmt.Sprintf("step %d, between steps", t.Step)
 }

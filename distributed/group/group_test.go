@@ -304,6 +304,9 @@ func TestTheMessageOfALostWorker(t *testing.T) {
 		{LostError{Rank: 1, Missing: []int{0, 2, 3}, Hosts: []string{"a", "b", "b"}, Tag: Tag{Control, 9, 0}, After: 1*time.Second + 2*time.Millisecond, Limit: time.Second},
 			"worker 1 waited 1s in step 9, between steps, for workers 0 (host a), 2 (host b) and 3 (host b), " +
 				"which are dead, stopped, cut off or too slow; the same command continues the run from its last checkpoint; raise distributed.timeout (1s) where an exchange may take longer"},
+		{LostError{Rank: 1, Missing: []int{0}, Hosts: []string{"a"}, Tag: Tag{Phase: Outside, Step: 9}, After: time.Second, Cause: errors.New("a socket")},
+			"worker 1 waited 1s in step 9, exchanging between GPUs, for worker 0 (host a), which is dead or cut off (a socket); " +
+				"the same command continues the run from its last checkpoint"},
 		{LostError{Rank: 1, Missing: []int{0}, Hosts: []string{"a"}, Tag: Tag{Statistic, 9, 4}, After: time.Second, Cause: errors.New("connection reset")},
 			"worker 1 waited 1s in step 9, statistics of batch norm, for worker 0 (host a), which is dead or cut off (connection reset); " +
 				"the same command continues the run from its last checkpoint"},

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,6 +18,7 @@ type Job struct {
 	hosts, onHost, here int
 	link                link
 	closed              bool
+	outside             atomic.Pointer[outside] // nil: there is none
 }
 
 // link is what a Job does with MPI beside exchanges.
@@ -121,6 +123,10 @@ func (j *Job) Waiting() (string, bool) {
 	j.hub.remote.call()
 	time.Sleep(grace)
 	e, ok := j.hub.waiting(j.hub.absent)
+	if !ok {
+		e = j.lostOutside(nil)
+		ok = e != nil
+	}
 	if !ok || !j.First() || j.hub.failed() != nil {
 		return "", false
 	}

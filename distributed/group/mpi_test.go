@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 		"cause": cause, "cut": untilCut,
 		"fault": fault,
 		"away":  away, "again": again,
+		"stopped outside": outside(stopsSelf),
+		"killed outside":  outside(func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }),
+		"nobody lost":     outside(func() { time.Sleep(3 * time.Second) }),
 	})
 }
 
@@ -245,6 +248,48 @@ func TestWhoIsThereIsNotBlamed(t *testing.T) {
 			r := grouptest.Run{Scenario: scenario, Processes: 3, Workers: 3, Timeout: 2 * time.Second, Limit: 30 * time.Second}.Do(t)
 			if r.Status == 0 || r.Took > 12*time.Second || len(r.Left) > 0 || !strings.Contains(r.Output, want) {
 				t.Errorf("status %d after %v, processes left %v, want %s..., got\n%s", r.Status, r.Took, r.Left, want, r.Output)
+			}
+		})
+	}
+}
+
+// outside has all but worker 2 exchange something in another way, for 2 seconds, and worker 2 something else.
+func outside(how func()) grouptest.Scenario {
+	return func(j *Job) error {
+		if err := Barrier(j.Members()[0], Tag{Phase: Control}); err != nil {
+			return err
+		}
+		if j.Lost(nil) != nil {
+			return errors.New("somebody is lost, and nothing is exchanged")
+		}
+		if j.Rank() == 2 {
+			how()
+			return Barrier(j.Members()[0], Tag{Phase: Control})
+		}
+		end := j.Outside(7)
+		time.Sleep(2 * time.Second)
+		if lost := j.Lost(nil); lost != nil {
+			return lost
+		}
+		end()
+		return Barrier(j.Members()[0], Tag{Phase: Control})
+	}
+}
+
+func TestWhoIsLostInAnExchangeOfAnotherKindIsNamed(t *testing.T) {
+	for scenario, want := range map[string]string{
+		"stopped outside": "worker 0 waited 2.3s in step 7, exchanging between GPUs, for worker 2 (host ",
+		"killed outside":  "in step 7, exchanging between GPUs, for worker 2 (host ",
+		"nobody lost":     "",
+	} {
+		t.Run(scenario, func(t *testing.T) {
+			r := grouptest.Run{Scenario: scenario, Processes: 3, Workers: 3, Timeout: 10 * time.Second, Limit: 30 * time.Second}.Do(t)
+			if r.Took > 12*time.Second || len(r.Left) > 0 || (r.Status == 0) != (want == "") {
+				t.Errorf("status %d after %v, processes left %v", r.Status, r.Took, r.Left)
+			}
+			killed := scenario == "killed outside" && !strings.HasPrefix(Version(), "Open MPI")
+			if !killed && !strings.Contains(r.Output, want) {
+				t.Errorf("want %s..., got\n%s", want, r.Output)
 			}
 		})
 	}
