@@ -35,8 +35,7 @@ argument to the working directory; `+"`~/`"+` is the home folder.
 A schedule by epoch is a number, or CNTK's form: `+"`1.0*80:0.1*40:0.01`"+` is 1.0 for 80 epochs, 0.1 for 40, and 0.01 from
 then on.
 
-The table has the keys of all parts of the project. What a build cannot do yet is refused when a run starts: GPUs, for
-now.
+The table has the keys of all parts of the project. What a build cannot do yet is refused when a run starts.
 `)
 	section := ""
 	begin(w, "At the top")

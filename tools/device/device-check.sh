@@ -86,8 +86,8 @@ command -v nvidia-smi >/dev/null &&
 write "device: $device; C library: $libc" '```' ""
 
 write "## Against the reference" "" "| what | result | time |" "| --- | --- | ---: |"
-# What wants the sources, or is about the emulator, stays out.
-aside='Committed|Emulator|Forgotten'
+# What wants the sources or a compiler, or is about the emulator, stays out.
+aside='Committed|Emulator|Forgotten|NCCL|LostWorker'
 check "every kernel" 120 "$work/tests/cuda-kernels.test" -test.v -test.timeout 120s -test.skip "$aside"
 check "the executor, one and several workers" 120 "$work/tests/cuda.test" -test.v -test.timeout 120s -test.skip "$aside"
 check "golden training steps" 60 "$work/tests/pipeline.test" -test.v -test.run 'TestGolden/.*/cuda' -test.timeout 60s
