@@ -29,6 +29,11 @@ type Options struct {
 	TF32    bool  // float32 convolutions multiply in tf32
 	Eager   bool  // launch everything anew in each step, to test that graphs change nothing
 
+	// Provider computes convolutions too; nil: package kernels alone does. It computes those that are Chosen and that it can: where
+	// Chosen is nil, all, and it is an error where it cannot.
+	Provider Provider
+	Chosen   *Choices
+
 	// Resident, where not nil, is the training set. Each device holds it, and a step takes Batch.Plan instead of Batch.Images.
 	// Evaluate takes images: it sees other sets too.
 	Resident *graph.Resident
@@ -87,6 +92,11 @@ func (f *Fleet) start() error {
 				return err
 			}
 			opened[number] = d
+			if f.options.Provider != nil {
+				if err := d.startProvider(f.options.Provider); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	for _, d := range f.devices {

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 
 	"gotrain/cuda/driver"
@@ -8,12 +9,14 @@ import (
 	"gotrain/graph"
 )
 
-// device is an opened device with what its workers share: the kernels, and the training set where it is resident.
+// device is an opened device with what its workers share: the kernels, the training set where it is resident, and another provider
+// of convolutions.
 type device struct {
 	driver.Device
-	number   int
-	set      *kernels.Set
-	resident *resident
+	number    int
+	set       *kernels.Set
+	resident  *resident
+	convolver Convolver // nil: none
 }
 
 // openDevice returns the device with an error too, where it has been opened and has to be closed.
@@ -35,6 +38,22 @@ func openDevice(d driver.Driver, number int, r *graph.Resident) (*device, error)
 		}
 	}
 	return v, nil
+}
+
+// startProvider starts one on the device.
+func (d *device) startProvider(p Provider) (err error) {
+	if d.convolver, err = p.Start(d.Device); err != nil {
+		return fmt.Errorf("starting %s on device %d: %w", p, d.number, err)
+	}
+	return nil
+}
+
+// Close closes the device when nothing uses it any more.
+func (d *device) Close() (err error) {
+	if d.convolver != nil {
+		err = d.convolver.Close()
+	}
+	return errors.Join(err, d.Device.Close())
 }
 
 // block is memory of a device that grows.

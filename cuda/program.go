@@ -18,6 +18,7 @@ type program struct {
 	pack     []driver.Launch       // weights, as convolutions want them
 	images   []driver.Launch       // from the slot, or the resident set, to where the first operation reads them
 	launches [][]driver.Launch     // by operation
+	lent     map[int]*lent         // the convolutions that a provider computes, by operation; its launches come after
 	norms    map[int]*kernels.Norm // the synchronized batch norms and their gradients, by operation
 
 	alone *work   // the whole step of one worker, or an evaluation
@@ -82,18 +83,22 @@ func (e *Executor) program(samples int, inference bool) (*program, error) {
 			return nil, err
 		}
 	}
-	p := &program{e: e, plan: plan, place: arrange(plan), norms: map[int]*kernels.Norm{}}
+	p := &program{e: e, plan: plan, place: arrange(plan), norms: map[int]*kernels.Norm{}, lent: map[int]*lent{}}
 	p.slot = e.slotFor(plan)
 	// The first pass says how much memory the operations want.
 	l := &lowering{program: p}
-	if err := l.lower(); err != nil {
-		return nil, err
+	err := l.lower()
+	if err == nil {
+		err = e.reserve(p, l.most)
 	}
-	if err := e.reserve(p, l.most); err != nil {
-		return nil, err
+	if err == nil {
+		p.images, p.launches, l.final = nil, nil, true
+		err = l.lower()
 	}
-	p.images, p.launches, l.final = nil, nil, true
-	if err := l.lower(); err != nil {
+	if err == nil {
+		err = p.warm()
+	}
+	if err != nil {
 		p.free()
 		return nil, err
 	}
@@ -131,8 +136,8 @@ func (e *Executor) reserve(p *program, scratch int) error {
 		}
 	}
 	if moved || err != nil {
+		e.fleet.forget() // before: its graphs hold what programs have lent
 		e.forget()
-		e.fleet.forget()
 	}
 	return err
 }
@@ -146,6 +151,9 @@ func (p *program) free() {
 	}
 	for _, x := range p.parts {
 		x.work.free()
+	}
+	for _, c := range p.lent { // behind the graphs that they are in
+		_ = c.Free()
 	}
 }
 

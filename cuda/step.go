@@ -49,6 +49,9 @@ func (p *program) operations(r *recorder, from, to int) {
 		return
 	}
 	for i, o := range p.plan.Ops[from:to] {
+		if c := p.lent[from+i]; c != nil {
+			r.node(e.compute, title(o)+", by "+e.fleet.options.Provider.String(), func() error { return c.run(e.compute.Stream) })
+		}
 		r.launch(e.compute, title(o), p.launches[from+i]...)
 	}
 }

@@ -238,11 +238,17 @@ func (s *Set) ConvBackwardWeights(c ConvShape, m Math, x, dy, dw, scratch driver
 }
 
 func (s *Set) convBackwardWeights(p weightsPlan, c ConvShape, m Math, x, dy, dw, scratch driver.Pointer) []driver.Launch {
-	taps := c.Kernel * c.Kernel
 	return []driver.Launch{
 		s.launch(fmt.Sprintf("conv_backward_weights_%s_%dx%d", m, p.rows, p.columns), driver.Dim{X: p.tilesOver, Y: p.tilesDown, Z: p.splits}, p.threads,
 			x, dy, scratch, c.N, c.H, c.W, chunks(c.C, m.bytes()), c.OH(), c.OW(), chunks(c.K, m.dyBytes()), c.K, c.Kernel, c.Stride, c.Pad, p.pixels),
-		s.launch("conv_weights_sum", driver.Dim{X: ceil(c.K*taps*Padded(c.C), 32), Y: 1, Z: 1}, threads,
-			scratch, dw, c.K, c.C, Padded(c.C), taps, p.splits),
+		s.SumWeights(c, scratch, dw, p.splits),
 	}
+}
+
+// SumWeights adds so many partial sums of dw, each [K][kernel][kernel][C] float32 with padded C, in their order, to dw
+// [K][C][kernel][kernel] in the gradient arena. With one it only moves what cuDNN leaves, which pads K too.
+func (s *Set) SumWeights(c ConvShape, partial, dw driver.Pointer, splits int) driver.Launch {
+	taps := c.Kernel * c.Kernel
+	return s.launch("conv_weights_sum", driver.Dim{X: ceil(c.K*taps*Padded(c.C), 32), Y: 1, Z: 1}, threads,
+		partial, dw, c.K, c.C, Padded(c.C), taps, splits)
 }
