@@ -46,8 +46,14 @@ func (c *Choices) String() string {
 // Lines say for each layer what was measured, where that was now.
 func (c *Choices) Lines() []string { return c.lines }
 
+// ProviderError is that of a provider which does not start: package kernels computes without it.
+type ProviderError struct{ Err error }
+
+func (e *ProviderError) Error() string { return e.Err.Error() }
+func (e *ProviderError) Unwrap() error { return e.Err }
+
 // ChooseConvolutions measures each convolution of a training plan and its gradients on a device, by package kernels and by a provider,
-// and takes the faster. It opens the device for itself.
+// and takes the faster. It opens the device for itself. The error is *ProviderError where there is nothing to choose from.
 func ChooseConvolutions(d driver.Driver, number int, plan *graph.Plan, tf32 bool, p Provider) (c *Choices, err error) {
 	v, err := openDevice(d, number, nil)
 	if v != nil {
@@ -57,11 +63,11 @@ func ChooseConvolutions(d driver.Driver, number int, plan *graph.Plan, tf32 bool
 		return nil, err
 	}
 	if err := v.startProvider(p); err != nil {
-		return nil, err
+		return nil, &ProviderError{err}
 	}
 	m := &matches{device: v, runs: measuredRuns, length: runLength, found: map[matchKey]*match{}}
 	if d.Emulated() {
-		m.runs, m.length = 1, 1
+		m.runs, m.length = 3, 1
 	}
 	defer func() { err = errors.Join(err, m.free()) }()
 	c = &Choices{Provider: p.String()}

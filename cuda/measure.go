@@ -44,6 +44,7 @@ func keyOf(c *product) matchKey { return matchKey{c.pass, c.shape, c.math} }
 type match struct {
 	product
 	theirs      Convolution // nil: the provider has none
+	refused     error       // why, where that is anything but cudnn.ErrUnsupported
 	measured    bool
 	own, taking time.Duration // of one, by package kernels and by the provider
 }
@@ -53,6 +54,8 @@ func (f *match) wins() bool { return f.theirs != nil && f.taking < f.own }
 func (f *match) String(p Provider) string {
 	what := [...]string{"forward", "gradient by data", "gradient by weights"}[f.pass]
 	switch {
+	case f.refused != nil:
+		return fmt.Sprintf("%s by gotrain, %s fails: %v", what, p, f.refused)
 	case f.theirs == nil:
 		return fmt.Sprintf("%s by gotrain, %s cannot", what, p)
 	case f.wins():
@@ -81,12 +84,12 @@ func (m *matches) prepare(plan *graph.Plan, tf32 bool) (err error) {
 			continue
 		}
 		f.theirs, err = m.device.convolver.Plan(c.pass, c.shape, c.math, workspaceLimit)
-		if errors.Is(err, cudnn.ErrUnsupported) {
-			f.theirs = nil
-			continue
-		}
 		if err != nil {
-			return fmt.Errorf("%s: %s: %w", o.Name, o.Kind, err)
+			f.theirs = nil
+			if !errors.Is(err, cudnn.ErrUnsupported) {
+				f.refused = err
+			}
+			continue
 		}
 		grow(&m.sums, c.sumBytes())
 		grow(&m.workspace, f.theirs.Workspace())

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"gotrain/cuda"
@@ -20,110 +19,6 @@ import (
 	"gotrain/distributed"
 	"gotrain/graph"
 )
-
-// twin is a provider that computes with gotrain's kernels, so that its results are the same to the bit. It leaves gradients by weights
-// packed, as cuDNN does.
-type twin struct {
-	times   func(p cudnn.Pass) int                       // how often it computes the same; nil: once
-	refuses func(p cudnn.Pass, s kernels.ConvShape) bool // nil: never
-
-	mu      sync.Mutex
-	planned [3]int // by pass
-	run     [3]int
-	live    int // handles and plans that are not freed
-}
-
-func (t *twin) String() string { return "twin 1" }
-
-func (t *twin) count(n *int, by int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	*n += by
-}
-
-func (t *twin) Start(d driver.Device) (cuda.Convolver, error) {
-	set, err := kernels.Load(d)
-	if err != nil {
-		return nil, err
-	}
-	t.count(&t.live, 1)
-	return &twinOn{t, set}, nil
-}
-
-type twinOn struct {
-	*twin
-	set *kernels.Set
-}
-
-func (t *twinOn) Close() error {
-	t.count(&t.live, -1)
-	return nil
-}
-
-func (t *twinOn) Plan(p cudnn.Pass, s kernels.ConvShape, m kernels.Math, workspace int) (cuda.Convolution, error) {
-	if m == kernels.Mixed && p != cudnn.Forward || t.refuses != nil && t.refuses(p, s) {
-		return nil, fmt.Errorf("%v%v: %w", p, s, cudnn.ErrUnsupported)
-	}
-	t.count(&t.planned[p], 1)
-	t.count(&t.live, 1)
-	c := &twinPlan{twinOn: t, pass: p, shape: s, math: m}
-	if c.Workspace() > workspace {
-		return nil, fmt.Errorf("%d bytes of workspace are too few", workspace)
-	}
-	return c, nil
-}
-
-type twinPlan struct {
-	*twinOn
-	pass  cudnn.Pass
-	shape kernels.ConvShape
-	math  kernels.Math
-	freed bool
-}
-
-func (c *twinPlan) Workspace() int {
-	if c.pass == cudnn.BackwardWeights {
-		return c.shape.ScratchBytes(c.math)
-	}
-	return 0
-}
-
-func (c *twinPlan) Free() error {
-	if c.freed {
-		return errors.New("the plan was freed before")
-	}
-	c.freed = true
-	c.count(&c.live, -1)
-	return nil
-}
-
-func (c *twinPlan) Run(s driver.Stream, x, w, y, workspace driver.Pointer) error {
-	if c.freed {
-		return errors.New("the plan was freed")
-	}
-	c.count(&c.twin.run[c.pass], 1)
-	times := 1
-	if c.times != nil {
-		times = c.times(c.pass)
-	}
-	for range times {
-		var err error
-		switch c.pass {
-		case cudnn.Forward:
-			err = s.Launch(c.set.ConvForward(c.shape, c.math, x, w, y))
-		case cudnn.BackwardData:
-			err = s.Launch(c.set.ConvBackwardData(c.shape, c.math, y, w, x))
-		case cudnn.BackwardWeights: // partial sums, and their sums as if these were of a 1x1 convolution, which keeps their order
-			flat := kernels.ConvShape{K: c.shape.K, C: c.shape.Kernel * c.shape.Kernel * kernels.Padded(c.shape.C), Kernel: 1}
-			splits := c.Workspace() / (4 * flat.K * flat.C)
-			err = s.Launch(c.set.ConvBackwardWeights(c.shape, c.math, x, y, 0, workspace)[0], c.set.SumWeights(flat, workspace, w, splits))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // trained is what training on batches of several sizes, with an evaluation between, leaves.
 func trained(t *testing.T, e graph.Executor) []float32 {
@@ -162,7 +57,7 @@ func TestProvidersComputeInPlace(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			src, p := resnet8(c.storage), &twin{}
+			src, p := resnet8(c.storage), &cudatest.Twin{}
 			o := c.options
 			o.Batch = 3
 			own := fleet(t, src, emulator.Options{}, o)
@@ -195,12 +90,12 @@ func TestProvidersComputeInPlace(t *testing.T) {
 				in = [3]int{1, 0, 1}
 			}
 			// Programs: of 3, 2, an evaluation of 3, and of 5, which moves memory, so that that of 3 is made again.
-			programs := p.planned[cudnn.Forward] / in[cudnn.Forward]
-			if want := [3]int{programs * in[0], (programs - 1) * in[1], (programs - 1) * in[2]}; p.planned != want || programs < 4 {
-				t.Errorf("planned %v, want %v", p.planned, want)
+			programs := p.Planned()[cudnn.Forward] / in[cudnn.Forward]
+			if want := [3]int{programs * in[0], (programs - 1) * in[1], (programs - 1) * in[2]}; p.Planned() != want || programs < 4 {
+				t.Errorf("planned %v, want %v", p.Planned(), want)
 			}
-			if err := f.Close(); err != nil || p.live != 0 {
-				t.Errorf("%d handles and plans are left, %v", p.live, err)
+			if err := f.Close(); err != nil || p.Live() != 0 {
+				t.Errorf("%d handles and plans are left, %v", p.Live(), err)
 			}
 		})
 	}
@@ -209,7 +104,7 @@ func TestProvidersComputeInPlace(t *testing.T) {
 // Several workers aggregate what a provider has computed, on one device and on two.
 func TestProvidersComputeForFleets(t *testing.T) {
 	for _, devices := range []int{1, 2} {
-		p := &twin{}
+		p := &cudatest.Twin{}
 		var crews []*crew
 		for _, o := range []cuda.Options{{Workers: 2, Batch: 2}, {Workers: 2, Batch: 2, Provider: p}} {
 			f, err := cuda.NewFleet(cudatest.Driver(t, emulator.Options{Devices: devices}), resnet8(graph.Float32), o)
@@ -217,8 +112,8 @@ func TestProvidersComputeForFleets(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() {
-				if err := f.Close(); err != nil || p.live != 0 && o.Provider != nil {
-					t.Errorf("%d handles and plans are left, %v", p.live, err)
+				if err := f.Close(); err != nil || p.Live() != 0 && o.Provider != nil {
+					t.Errorf("%d handles and plans are left, %v", p.Live(), err)
 				}
 			}()
 			c := onDevices(t, f, distributed.Settings{ZeroThreshold: true, Overlap: true})
@@ -236,7 +131,7 @@ func TestProvidersComputeForFleets(t *testing.T) {
 
 // The description says who computes what.
 func TestDescriptionsNameProviders(t *testing.T) {
-	f := fleet(t, unnormed, emulator.Options{}, cuda.Options{Provider: &twin{}, Batch: 2})
+	f := fleet(t, unnormed, emulator.Options{}, cuda.Options{Provider: &cudatest.Twin{}, Batch: 2})
 	nodes, err := f.Describe(0)
 	if err != nil {
 		t.Fatal(err)
@@ -253,18 +148,18 @@ func TestDescriptionsNameProviders(t *testing.T) {
 }
 
 func TestWhatAProviderRefuses(t *testing.T) {
-	p := &twin{refuses: func(p cudnn.Pass, s kernels.ConvShape) bool { return p == cudnn.BackwardData }}
+	p := &cudatest.Twin{Refuses: func(p cudnn.Pass, s kernels.ConvShape) bool { return p == cudnn.BackwardData }}
 	_, err := cuda.NewFleet(cudatest.Driver(t, emulator.Options{}), unnormed, cuda.Options{Provider: p, Batch: 2})
 	const want = "c2: conv backward data: gradient by data of 3x3 convolution by 2 with padding 1 of 2x6x5x10 to 12 channels: " +
 		"cuDNN has no engine for it that is as precise, gives the same in every run and is content with the workspace: set network.convolution to auto"
 	if err == nil || err.Error() != want {
 		t.Errorf("%v\nwant %s", err, want)
 	}
-	if p.live != 0 {
-		t.Errorf("%d handles and plans are left", p.live)
+	if p.Live() != 0 {
+		t.Errorf("%d handles and plans are left", p.Live())
 	}
 	// What was chosen for another number of samples, and is too much for it with this one, is gotrain's.
-	p = &twin{refuses: func(p cudnn.Pass, s kernels.ConvShape) bool { return s.N == 3 }}
+	p = &cudatest.Twin{Refuses: func(p cudnn.Pass, s kernels.ConvShape) bool { return s.N == 3 }}
 	o := cuda.Options{Provider: p, Batch: 2, Chosen: &cuda.Choices{Forward: []string{"c1", "c2"}}}
 	e := fleet(t, unnormed, emulator.Options{}, o).Executor(0)
 	start(t, e, 1)
@@ -273,18 +168,18 @@ func TestWhatAProviderRefuses(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if p.planned != [3]int{2, 0, 0} {
-		t.Errorf("planned %v, want the 2 convolutions of 2 samples", p.planned)
+	if p.Planned() != [3]int{2, 0, 0} {
+		t.Errorf("planned %v, want the 2 convolutions of 2 samples", p.Planned())
 	}
 }
 
 // The faster is taken in each pass, and what was measured is said of each layer.
 func TestTheFasterIsChosen(t *testing.T) {
-	p := &twin{
-		times: func(p cudnn.Pass) int {
-			return [...]int{cudnn.Forward: 0, cudnn.BackwardData: 4, cudnn.BackwardWeights: 0}[p]
+	p := &cudatest.Twin{
+		Times: func(p cudnn.Pass) int {
+			return [...]int{cudnn.Forward: 0, cudnn.BackwardData: 0, cudnn.BackwardWeights: 8}[p]
 		},
-		refuses: func(p cudnn.Pass, s kernels.ConvShape) bool {
+		Refuses: func(p cudnn.Pass, s kernels.ConvShape) bool {
 			return p == cudnn.BackwardWeights && s.C == 3
 		},
 	}
@@ -297,28 +192,28 @@ func TestTheFasterIsChosen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var forward, weights []string
+		var forward, data []string
 		for _, o := range plan.Ops[:plan.Backward] {
 			switch {
 			case o.Kind == graph.Conv:
 				forward = append(forward, o.Name)
-			case o.Kind == graph.ConvBackwardWeights && o.In[0] != plan.Inputs.Images:
-				weights = append(weights, o.Name)
+			case o.Kind == graph.ConvBackwardData:
+				data = append(data, o.Name)
 			}
 		}
-		if !slices.Equal(c.Forward, forward) || c.BackwardData != nil || !slices.Equal(c.BackwardWeights, weights) {
-			t.Errorf("%+v\nwant %v and %v", c, forward, weights)
+		if !slices.Equal(c.Forward, forward) || !slices.Equal(c.BackwardData, data) || c.BackwardWeights != nil {
+			t.Errorf("%+v\nwant %v and %v", *c, forward, data)
 		}
 		n := len(forward)
 		if want := fmt.Sprintf("Convolutions: %d of %d by twin 1, the others by gotrain's kernels: the faster in each, as measured when the run began", 2*n-1, 3*n-1); c.String() != want {
 			t.Errorf("says %s\nwant %s", c, want)
 		}
 		if l := c.Lines(); len(l) != n || !strings.HasPrefix(l[0], forward[0]+": forward by twin 1 in ") || !strings.HasSuffix(l[0], "; gradient by weights by gotrain, twin 1 cannot") ||
-			!strings.Contains(l[1], "; gradient by data by gotrain in ") {
+			!strings.Contains(l[1], "; gradient by weights by gotrain in ") {
 			t.Errorf("%d lines:\n%s", len(l), strings.Join(l, "\n"))
 		}
-		if p.live != 0 {
-			t.Errorf("%d handles and plans are left", p.live)
+		if p.Live() != 0 {
+			t.Errorf("%d handles and plans are left", p.Live())
 		}
 	}
 	if got := (&cuda.Choices{}).String(); got != "Convolutions: all by gotrain's kernels" {
@@ -386,6 +281,36 @@ func TestCuDNNIsAProvider(t *testing.T) {
 	t.Setenv("FAKE_CUDNN_FAIL", "cudnnBackendFinalize/5=3000")
 	_, err = cuda.NewFleet(d, resnet8(graph.Float32), cuda.Options{Provider: cuda.CuDNN(l), Batch: 3, Devices: []int{0}})
 	if !errors.Is(err, cudnn.ErrUnsupported) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A provider that does not start is told from what keeps gotrain's kernels from being measured.
+func TestAProviderThatDoesNotStart(t *testing.T) {
+	libraries(t)
+	d, err := driver.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := cudnn.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := unnormed(2, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("FAKE_CUDNN_FAIL", "cudnnCreate=1001")
+	_, err = cuda.ChooseConvolutions(d, 0, plan, false, cuda.CuDNN(l))
+	if want := "starting cuDNN 9.10.2 on device 0: "; !errors.As(err, new(*cuda.ProviderError)) || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+	t.Setenv("FAKE_CUDNN_FAIL", "cudnnBackendSetAttribute/200=4000") // a descriptor of each plan
+	c, err := cuda.ChooseConvolutions(d, 0, plan, false, cuda.CuDNN(l))
+	if err != nil || c.Provided() != 0 || !strings.Contains(c.Lines()[0], ": forward by gotrain, cuDNN 9.10.2 fails: 3x3 convolution by 1") {
+		t.Errorf("%+v, %v\n%s", c, err, c.Lines())
+	}
+	if _, err := cuda.ChooseConvolutions(d, 99, plan, false, cuda.CuDNN(l)); err == nil || errors.As(err, new(*cuda.ProviderError)) {
 		t.Errorf("%v", err)
 	}
 }

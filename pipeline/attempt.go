@@ -117,6 +117,9 @@ func (r *run) examine(number int, hosts []string) Attempt {
 	if r.device.gpus != nil {
 		a.Libraries = append(a.Libraries, Library{"CUDA driver", r.device.gpus.String()})
 	}
+	if r.device.provider != nil {
+		a.Libraries = append(a.Libraries, Library{"cuDNN", r.device.provider.String()})
+	}
 	if group.Built {
 		a.Libraries = append(a.Libraries, Library{"MPI", group.Version()})
 	}

@@ -164,7 +164,6 @@ func checkSupported(cfg *configs.Config) error {
 			faults = append(faults, fmt.Sprintf("%s: %s: %v: %s", cfg.Origin(key), key, value, why))
 		}
 	}
-	refuse(cfg.Network.Convolution == "cudnn", "network.convolution", "cudnn", "for device: cuda: set it to auto")
 	refuse(cfg.Network.Init != "", "network.init", cfg.Network.Init, "this build always starts from He initialization: set it to he")
 	refuse(cfg.Log.TensorBoardDir != "", "log.tensorBoardDir", cfg.Log.TensorBoardDir, "not in this build: remove it")
 	refuse(cfg.Log.JSON != "", "log.json", cfg.Log.JSON, "not in this build: remove it")

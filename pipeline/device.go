@@ -20,6 +20,9 @@ type device struct {
 	gpus  driver.Driver // nil: the CPU
 	first int           // of the GPUs, that this process' first worker takes
 	note  string        // what the user is to know of it; may be empty
+
+	provider cuda.Provider // computes convolutions too; nil: gotrain's kernels alone do
+	chosen   *cuda.Choices // which ones; nil: all
 }
 
 // chooseDevice opens the device of a configuration, for so many workers of this process, of which the first is worker number
@@ -35,11 +38,14 @@ func chooseDevice(cfg *configs.Config, workers, before int) (d device, err error
 	gpus, err := driver.Open()
 	switch {
 	case err == nil:
-		return device{gpus: gpus, first: before}, nil
+		d = device{gpus: gpus, first: before}
+		return d, d.openProvider(cfg)
 	case cfg.Device == "cuda":
 		return d, usage("%s: device: cuda: %w", cfg.Origin("device"), err)
 	case cfg.Precision == "tf32":
 		return d, usage("%s: precision: tf32: is a format of GPUs, and this machine has none that can be used: %w", cfg.Origin("precision"), err)
+	case cfg.Network.Convolution == "cudnn":
+		return d, usage("%s: network.convolution: cudnn: runs on GPUs, and this machine has none that can be used: %w, and network.convolution: auto", cfg.Origin("network.convolution"), err)
 	}
 	if u := (*driver.Unavailable)(nil); errors.As(err, &u) && u.Reason == driver.NoLibrary {
 		return device{note: "device: auto: the CPU, for there is no NVIDIA driver"}, nil
@@ -56,16 +62,20 @@ func (d device) String() string {
 	if err != nil {
 		return d.gpus.String()
 	}
-	if d.gpus.Emulated() {
-		return info.Name
+	text := info.Name
+	if !d.gpus.Emulated() {
+		text = fmt.Sprintf("%s (sm_%d%d), %s", info.Name, info.Major, info.Minor, d.gpus)
 	}
-	return fmt.Sprintf("%s (sm_%d%d), %s", info.Name, info.Major, info.Minor, d.gpus)
+	if d.provider != nil {
+		text += ", " + d.provider.String()
+	}
+	return text
 }
 
 // executors makes what runs a network for so many workers, in batches of mostly so many samples. resident may be nil.
 func (d device) executors(s graph.Source, cfg *configs.Config, workers, batch, threads int, resident *graph.Resident) (all []graph.Executor, err error) {
 	if d.gpus != nil {
-		o := cuda.Options{Workers: workers, Batch: batch, TF32: cfg.Precision == "tf32", Resident: resident}
+		o := cuda.Options{Workers: workers, Batch: batch, TF32: cfg.Precision == "tf32", Resident: resident, Provider: d.provider, Chosen: d.chosen}
 		for i := range workers {
 			o.Devices = append(o.Devices, (d.first+i)%d.gpus.Devices())
 		}

@@ -128,9 +128,12 @@ func evaluateRun(ctx context.Context, dir string, cfg *configs.Config, s Setting
 	}
 	network := spec(cfg, ds)
 	threads := threadsFor(cfg, 1)
-	d, err := chooseDevice(cfg, 1, 0)
+	d, err := s.deviceFor(cfg, 1, 0)
 	if err != nil {
 		return err
+	}
+	if cfg.Network.Convolution == "auto" {
+		d.settle(record.Convolutions)
 	}
 	all, err := d.executors(source(network, cfg), cfg, 1, minibatchSize(cfg, ds.Len()), threads, nil)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gotrain/configs"
+	"gotrain/cuda"
 )
 
 // Record is what a run's folder says of the run, in run.json. The resolved configuration lies beside it in config.yaml.
@@ -25,6 +26,8 @@ type Record struct {
 	Engine  string    `json:"engine"`           // the libraries and instruction sets in use
 	Team    string    `json:"team"`             // the workers, and where they are
 	Chosen  *choice   `json:"chosen,omitempty"` // what was chosen at the first start
+
+	Convolutions *cuda.Choices `json:"convolutions,omitempty"` // chosen then too; nil: nothing was to be chosen
 
 	Data  dataRecord  `json:"data"`
 	Model *partRecord `json:"model,omitempty"` // the final model's file, once it is written
@@ -165,6 +168,9 @@ func chooseFolder(s Settings, data dataRecord, threads int, engine string, now t
 	if slices.ContainsFunc(changes, func(c configs.Change) bool { return strings.HasPrefix(c.Key, "distributed.") }) {
 		last.Chosen = nil
 	}
+	if slices.ContainsFunc(changes, func(c configs.Change) bool { return c.Key == "network.convolution" || c.Key == "precision" }) {
+		last.Convolutions = nil
+	}
 	return folder{Dir: dir, Record: last, Resumed: true, Changes: changes}, nil
 }
 
@@ -185,7 +191,7 @@ func unusedFolder(s Settings, data dataRecord, threads int, engine string, now t
 	cfg := s.Config
 	r := Record{Name: cfg.Name, Hash: cfg.Hash(), Started: now.UTC(), Status: Running, Threads: threads, Version: s.Version, Engine: engine, Data: data}
 	if s.Replay != nil {
-		r.Chosen = s.Replay.Chosen
+		r.Chosen, r.Convolutions = s.Replay.Chosen, s.Replay.Convolutions
 	}
 	first := filepath.Join(cfg.OutputDir, fmt.Sprintf("%s-%s-%s", cfg.Name, now.Format("20060102-150405"), r.Hash[:8]))
 	dir := first

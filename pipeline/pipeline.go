@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"gotrain/configs"
+	"gotrain/cuda"
 	"gotrain/distributed/group"
 )
 
@@ -29,6 +30,8 @@ type Settings struct {
 	Run    string           // the folder of the run that is to be continued; "": the newest of the configuration's name
 	Replay *Record          // of the run that is made again: what it had chosen is not chosen anew; may be nil
 	Opened func(run string) // called by the leading process when training begins in a run's folder; may be nil
+
+	provider cuda.Provider // of convolutions, in place of cuDNN, for tests; may be nil
 }
 
 // ErrInterrupted is returned when the context was cancelled and a checkpoint has been written.

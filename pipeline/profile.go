@@ -31,6 +31,9 @@ func (r *run) profile() error {
 	if r.Record.Threads, err = r.team.threads(r.cfg); err != nil {
 		return err
 	}
+	if err := r.chooseConvolutions(); err != nil {
+		return err
+	}
 	if err := r.team.together(r.makeWorkers); err != nil {
 		return err
 	}
@@ -45,6 +48,7 @@ func (r *run) profile() error {
 	}
 	fmt.Fprintf(r.Out, "ResNet-%d, minibatch %d, %s, %d threads each, %s, %d parameters\n", r.cfg.Network.Depth, minibatchSize(r.cfg, r.epoch),
 		r.team, r.Record.Threads, r.cfg.Precision, parameterCount(&r.plan.Parameters))
+	r.sayConvolutions()
 	b := newBench(r)
 	if r.onDevices() {
 		return errors.Join(b.profileOnDevices(r.Out), b.restore())

@@ -37,6 +37,13 @@ func (m *messages) printf(format string, args ...any) {
 	}
 }
 
+// note writes a line to the log alone.
+func (m *messages) note(line string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.write(m.log, line+"\n")
+}
+
 // progress writes a line that says what the bar shows: not to a screen that has one.
 func (m *messages) progress(line string) {
 	m.mu.Lock()

@@ -100,6 +100,9 @@ func openRun(s Settings) (r *run, err error) {
 	}); err != nil {
 		return nil, err
 	}
+	if err := r.chooseConvolutions(); err != nil {
+		return nil, err
+	}
 	if err := r.team.together(r.makeWorkers); err != nil {
 		return nil, err
 	}
@@ -125,7 +128,7 @@ func (r *run) openData() (err error) {
 
 // openDevice finds what is computed on.
 func (r *run) openDevice() (err error) {
-	r.device, err = chooseDevice(r.cfg, len(r.team.members), r.team.before())
+	r.device, err = r.deviceFor(r.cfg, len(r.team.members), r.team.before())
 	return err
 }
 
@@ -146,14 +149,19 @@ func (r *run) sameEverywhere() error {
 	return r.team.followed(usage("%w: give all processes the same", err))
 }
 
+// network is the run's, and the number of samples of most of a worker's batches.
+func (r *run) network() (graph.Source, int) {
+	return source(spec(r.cfg, r.data), r.cfg), largestShare(minibatchSize(r.cfg, r.epoch), r.team.workers)
+}
+
 // makeWorkers makes the executors of this process.
 func (r *run) makeWorkers() (err error) {
-	network, batch := spec(r.cfg, r.data), largestShare(minibatchSize(r.cfg, r.epoch), r.team.workers)
-	if r.plan, err = source(network, r.cfg)(batch, false); err != nil {
+	network, batch := r.network()
+	if r.plan, err = network(batch, false); err != nil {
 		return err
 	}
 	r.held = r.device.holds(r.data)
-	all, err := r.device.executors(source(network, r.cfg), r.cfg, len(r.team.members), batch, r.Record.Threads, r.held)
+	all, err := r.device.executors(network, r.cfg, len(r.team.members), batch, r.Record.Threads, r.held)
 	for i, e := range all {
 		r.workers = append(r.workers, &worker{member: r.team.members[i], exec: e})
 	}
@@ -246,6 +254,7 @@ func (r *run) begin() error {
 	if r.Record.Chosen != nil {
 		r.say.printf("%s", r.Record.Chosen.Why)
 	}
+	r.sayConvolutions()
 	if r.device.note != "" {
 		r.say.printf("%s", r.device.note)
 	}
