@@ -7,6 +7,8 @@
 // It knows nothing of what launches compute, which is package kernels' business, and runs on any driver.Driver: on GPUs, or on
 // package emulator's. Sums are made in one order, that of the workers where they are several, so that two runs agree to the bit.
 //
+// Convolutions can be another Provider's: cuDNN's, for those that ChooseConvolutions has found to be faster so.
+//
 // Images of odd channel counts and all other activations lie as [N][H][W][C] with C padded to a multiple of 8, arenas as on the
 // CPU. What changes from step to step (the batch, the learner's rule) is written to a pinned block of the worker's, which the
 // step's graph copies to its device.

@@ -314,3 +314,39 @@ func TestAProviderThatDoesNotStart(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// On a GPU with cuDNN, the gradients that it leaves are those of gotrain's kernels, as far as the math goes.
+func TestCuDNNAgreesWithTheKernels(t *testing.T) {
+	if !cudatest.OnGPUs() {
+		t.Skip(cudatest.Variable + " is not cuda: cuDNN computes on GPUs")
+	}
+	l, err := cudnn.Open()
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, c := range []struct {
+		name    string
+		storage graph.DType
+		tf32    bool
+		limit   float64 // as in TestOperations, for more layers
+	}{
+		{"float32", graph.Float32, false, 1e-4},
+		{"tf32", graph.Float32, true, 0.05},
+		{"bfloat16", graph.BFloat16, false, 0.1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var gradients [][]float32
+			for _, p := range []cuda.Provider{nil, cuda.CuDNN(l)} {
+				e := fleet(t, resnet8(c.storage), emulator.Options{}, cuda.Options{Batch: 16, TF32: c.tf32, Provider: p}).Executor(0)
+				start(t, e, 1)
+				if _, err := e.Step(randomBatch(1, 16, 3, 8, 8, 10), graph.Update{Rule: graph.SGD, Gain: 1}, nil); err != nil {
+					t.Fatal(err)
+				}
+				gradients = append(gradients, pull(t, e, graph.Gradients))
+			}
+			if d := apart(gradients[1], gradients[0], 0); !(d <= c.limit) {
+				t.Errorf("gradients are %.2g apart", d)
+			}
+		})
+	}
+}
