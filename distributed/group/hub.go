@@ -163,9 +163,21 @@ func (h *hub) waiting(missed func(workers []int) []int) (longest *LostError, ok 
 	return longest, ok
 }
 
-// absent are those of some workers whose processes have not answered a roll call. The others wait too, and are not to blame.
-func (h *hub) absent(workers []int) []int {
-	return slices.DeleteFunc(slices.Clone(workers), func(w int) bool { return h.remote != nil && h.remote.present(w/h.local) })
+// absent are the workers of those processes of some workers that have not answered a roll call, whichever of them was waited for:
+// long messages go to one worker at a time. The others wait too, and are not to blame.
+func (h *hub) absent(workers []int) (all []int) {
+	if h.remote == nil {
+		return workers
+	}
+	for _, w := range workers {
+		process := w / h.local
+		for i := range h.local {
+			if other := process*h.local + i; !h.remote.present(process) && !slices.Contains(all, other) {
+				all = append(all, other)
+			}
+		}
+	}
+	return all
 }
 
 // lost tells of an exchange that waits for others; the caller knows that tag and since do not change.

@@ -10,7 +10,7 @@ import (
 // LostError says which workers did not answer.
 type LostError struct {
 	Rank    int      // who waited
-	Missing []int    // workers that had not sent or not received
+	Missing []int    // workers that had not sent or not received, with all others of processes that do not answer
 	Hosts   []string // names of theirs; nil where all workers are in one process
 	Tag     Tag
 	After   time.Duration
