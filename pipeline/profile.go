@@ -27,24 +27,8 @@ func (r *run) profile() error {
 		return r.team.followed(usage("%s: distributed.blockMomentum.blockSize: whole models are exchanged, and no gradients whose bits could be profiled: set it to 0",
 			r.cfg.Origin("distributed.blockMomentum.blockSize")))
 	}
-	var err error
-	if r.Record.Threads, err = r.team.threads(r.cfg); err != nil {
+	if err := r.workersAlone(); err != nil {
 		return err
-	}
-	if err := r.chooseConvolutions(); err != nil {
-		return err
-	}
-	if err := r.team.together(r.makeWorkers); err != nil {
-		return err
-	}
-	if err := r.joinNCCL(); err != nil {
-		return err
-	}
-	r.initialize()
-	for _, w := range r.workers {
-		if err := push(w.exec); err != nil {
-			return err
-		}
 	}
 	fmt.Fprintf(r.Out, "ResNet-%d, minibatch %d, %s, %d threads each, %s, %d parameters\n", r.cfg.Network.Depth, minibatchSize(r.cfg, r.epoch),
 		r.team, r.Record.Threads, r.cfg.Precision, parameterCount(&r.plan.Parameters))
@@ -70,6 +54,29 @@ func (r *run) profile() error {
 		return err
 	}
 	compareAlone(r.Out, r.team.workers, best(options).measured, alone)
+	return nil
+}
+
+// workersAlone makes the workers of a run that has no folder, with their first parameters.
+func (r *run) workersAlone() (err error) {
+	if r.Record.Threads, err = r.team.threads(r.cfg); err != nil {
+		return err
+	}
+	if err := r.chooseConvolutions(); err != nil {
+		return err
+	}
+	if err := r.team.together(r.makeWorkers); err != nil {
+		return err
+	}
+	if err := r.joinNCCL(); err != nil {
+		return err
+	}
+	r.initialize()
+	for _, w := range r.workers {
+		if err := push(w.exec); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

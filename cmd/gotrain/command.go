@@ -28,7 +28,7 @@ type example struct{ line, says string }
 
 // commands lists what there is, in the order of the help.
 func commands() []*command {
-	all := []*command{trainCommand(), checkCommand(), graphCommand(), profileCommand(), evalCommand()}
+	all := []*command{trainCommand(), checkCommand(), graphCommand(), profileCommand(), evalCommand(), sweepCommand()}
 	all = append(all, runsCommands()...)
 	return append(all, resumeCommand(), replayCommand(), doctorCommand(), versionCommand(), helpCommand())
 }

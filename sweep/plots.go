@@ -1,0 +1,3 @@
+package sweep
+
+var plots = map[string]func(*Results) string{}
