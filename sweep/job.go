@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -20,89 +21,94 @@ import (
 
 // attempt starts a job's process, or goes on with its run, waits for its end, and gives the event that it comes to.
 func (r *runner) attempt(ctx context.Context, j job, slot int) (e Event, err error) {
-	e = Event{Trial: j.trial, Repeat: j.repeat}
+	e = Event{Trial: j.trial, Repeat: j.repeat, Status: pipeline.Interrupted}
 	name := runName(j.trial, j.repeat)
-	if e.Status, err = r.orphan(ctx, name); err != nil || e.Status == pipeline.Interrupted {
+	log, err := r.claim(ctx, j)
+	if log == nil || err != nil {
 		return e, err
 	}
-	r.mu.Lock()
-	before := r.states[j]
-	r.mu.Unlock()
-	if before.status == Started && e.Status != "" { // it has ended, and nobody was there to note it
-		return r.outcome(e, name, "")
+	defer log.Close()
+	ended, err := r.unnoted(j, name)
+	if err != nil {
+		return e, err
 	}
-	if e.Status == pipeline.Finished {
+	if ended {
 		return r.outcome(e, name, "")
 	}
 	e.Status = Started
 	if err := r.note(e, true); err != nil {
 		return e, err
 	}
-	c, err := r.command(j, slot)
+	from, err := log.Seek(0, io.SeekEnd)
 	if err != nil {
 		return e, err
 	}
-	defer c.Stdout.(*os.File).Close()
-	from, _ := c.Stdout.(*os.File).Seek(0, 2)
 	stop := r.board.watch(j, slot)
-	how, err := r.process(ctx, c)
+	how, err := r.process(ctx, r.command(j, slot, log))
 	stop()
 	if err != nil {
 		return e, err
 	}
 	if how == "" {
-		how = lastLine(c.Stdout.(*os.File).Name(), from)
+		how = lastLine(log.Name(), from)
 	}
 	e, err = r.outcome(e, name, how)
-	if e.Status == pipeline.Interrupted && ctx.Err() == nil {
-		e.Status, e.Error = pipeline.Failed, "somebody interrupted its process; it has a checkpoint"
-	}
-	if ctx.Err() != nil && (e.Status == archive.Crashed || e.Status == pipeline.Failed) {
+	switch {
+	case ctx.Err() != nil && (e.Status == archive.Crashed || e.Status == pipeline.Failed):
 		e.Status = pipeline.Interrupted // before it had begun, or by a second signal
+	case ctx.Err() == nil && e.Status == pipeline.Interrupted:
+		e.Status, e.Error = pipeline.Failed, "somebody interrupted its process; it has a checkpoint"
 	}
 	return e, err
 }
 
-// orphan waits until no process trains in the run of a name, for one that was killed leaves processes that take a moment to save, and
-// returns the status in which they have left it: "" where it is to be continued, or there is none.
-func (r *runner) orphan(ctx context.Context, name string) (string, error) {
-	for told := false; ; {
-		dir, record, err := r.folder.findRun(name)
-		if dir == "" || err != nil {
-			return "", err
+// claim opens the file for what a job's process says, and locks it. The process shares the lock until it ends: one whose sweep was
+// killed takes a moment to save, or to begin even, and is waited for here. There is no file where the context ends meanwhile.
+func (r *runner) claim(ctx context.Context, j job) (*os.File, error) {
+	path := filepath.Join(r.folder.dir, "trials", fmt.Sprintf("%03d-%d.log", j.trial, j.repeat))
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	for told := false; ; told = true {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return f, nil
 		}
-		held, err := pipeline.Held(dir)
-		if err != nil {
-			return "", err
-		}
-		if !held {
-			if record, err = pipeline.ReadRecord(dir); err != nil {
-				return "", err
-			}
-			if record.Status == pipeline.Interrupted || record.Status == pipeline.Running {
-				return "", nil
-			}
-			return record.Status, nil
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("locking %s: %w", path, err)
 		}
 		if !told {
-			r.board.say("%s: waiting for a process that still trains there", filepath.Base(dir))
-			told = true
+			r.board.say("%s: waiting for its process to end, which an earlier sweep has started", title(j))
 		}
 		select {
 		case <-ctx.Done():
-			return pipeline.Interrupted, nil
-		case <-time.After(100 * time.Millisecond):
+			f.Close()
+			return nil, nil
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-// command makes the process of a job. What it says goes to a file, so that it does not depend on this process.
-func (r *runner) command(j job, slot int) (*exec.Cmd, error) {
-	t := r.Trials[j.trial-1]
-	log, err := os.OpenFile(filepath.Join(r.folder.dir, "trials", fmt.Sprintf("%03d-%d.log", j.trial, j.repeat)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
-	if err != nil {
-		return nil, err
+// unnoted says that a job's run has ended, and nobody was there to note it.
+func (r *runner) unnoted(j job, name string) (bool, error) {
+	_, record, err := r.folder.findRun(name)
+	r.mu.Lock()
+	before := r.states[j]
+	r.mu.Unlock()
+	switch record.Status {
+	case pipeline.Finished:
+		return true, err
+	case pipeline.Failed, pipeline.Diverged:
+		return before.status == Started, err
 	}
+	return false, err
+}
+
+// command makes the process of a job. What it says goes to a file, so that it does not depend on this process.
+func (r *runner) command(j job, slot int, log *os.File) *exec.Cmd {
+	t := r.Trials[j.trial-1]
 	c := exec.Command(r.Program, "-config", r.folder.trialFile(j.trial), "name="+runName(j.trial, j.repeat),
 		"outputDir="+filepath.Join(r.folder.dir, runsFolder), fmt.Sprintf("seed=%d", t.Config.Seed+int64(j.repeat-1)))
 	c.Stdout, c.Stderr = log, log
@@ -110,7 +116,7 @@ func (r *runner) command(j job, slot int) (*exec.Cmd, error) {
 	// In a group of its own it does not get the terminal's Ctrl-C, which would be a second signal for it. When this process is killed,
 	// it saves and ends.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	return c, nil
+	return c
 }
 
 // process runs a process, and asks it to stop when the context ends. how is what killed it, "" where it has ended by itself.

@@ -2,43 +2,10 @@ package main
 
 import (
 	"fmt"
-	"html"
 	"math"
 	"strings"
-)
 
-// svg collects the elements of a picture. It has a white background, so that it reads on dark pages as well.
-type svg struct {
-	strings.Builder
-	width, height float64
-}
-
-func newSVG(width, height float64) *svg {
-	s := &svg{width: width, height: height}
-	fmt.Fprintf(s, `<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" viewBox="0 0 %g %g" font-family="sans-serif" font-size="13">`+"\n", width, height, width, height)
-	fmt.Fprintf(s, `<rect width="%g" height="%g" fill="white"/>`+"\n", width, height)
-	return s
-}
-
-func (s *svg) end() string { return s.String() + "</svg>\n" }
-
-func (s *svg) line(x1, y1, x2, y2 float64, style string) {
-	fmt.Fprintf(s, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" %s/>`+"\n", x1, y1, x2, y2, style)
-}
-
-func (s *svg) rect(x, y, width, height float64, fill string) {
-	fmt.Fprintf(s, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n", x, y, width, height, fill)
-}
-
-// text writes words; anchor is start, middle or end.
-func (s *svg) text(x, y float64, anchor, style, words string) {
-	fmt.Fprintf(s, `<text x="%.1f" y="%.1f" text-anchor="%s" %s>%s</text>`+"\n", x, y, anchor, style, html.EscapeString(words))
-}
-
-const (
-	faint  = `stroke="#ddd"`
-	strong = `stroke="#444"`
-	grey   = `fill="#555"`
+	"gotrain/internal/svg"
 )
 
 // look of each curve. Colors are told apart by people who see few of them, and dashes by printers.
@@ -53,7 +20,7 @@ var look = map[string]struct{ color, dash string }{
 // drawSpeeds draws samples per second against the rate of links.
 func (r *record) drawSpeeds(depth string) string {
 	const left, right, top, bottom = 70., 590., 50., 380.
-	s := newSVG(760, 440)
+	s := svg.New(760, 440)
 	var rates []string // from the slowest to the fastest
 	for _, rate := range r.rates() {
 		if rate != local {
@@ -77,24 +44,24 @@ func (r *record) drawSpeeds(depth string) string {
 		position[rate] = last
 	}
 	if len(rates) == 0 || most == 0 {
-		return s.end()
+		return s.End()
 	}
 	low, high := position[rates[0]], position[rates[len(rates)-1]]
 	x := func(rate string) float64 { return left + (right-left)*(position[rate]-low)/max(high-low, 1e-9) }
-	unit := tick(most)
+	unit := svg.Tick(most)
 	ceiling := unit * math.Ceil(most/unit)
 	y := func(v float64) float64 { return bottom - (bottom-top)*v/ceiling }
-	s.text(left, 28, "start", `font-size="16"`, "ResNet-"+depth+" on 4 hosts, minibatches of 128: samples per second")
+	s.Text(left, 28, "start", `font-size="16"`, "ResNet-"+depth+" on 4 hosts, minibatches of 128: samples per second")
 	for v := 0.0; v <= ceiling; v += unit {
-		s.line(left, y(v), right, y(v), faint)
-		s.text(left-8, y(v)+4, "end", grey, fmt.Sprintf("%.0f", v))
+		s.Line(left, y(v), right, y(v), svg.Faint)
+		s.Text(left-8, y(v)+4, "end", svg.Grey, fmt.Sprintf("%.0f", v))
 	}
 	for _, rate := range rates {
-		s.line(x(rate), bottom, x(rate), bottom+5, strong)
-		s.text(x(rate), bottom+22, "middle", grey, rateName(rate))
+		s.Line(x(rate), bottom, x(rate), bottom+5, svg.Strong)
+		s.Text(x(rate), bottom+22, "middle", svg.Grey, rateName(rate))
 	}
-	s.line(left, bottom, right, bottom, strong)
-	s.text((left+right)/2, bottom+46, "middle", grey, "rate of each host's link (logarithmic)")
+	s.Line(left, bottom, right, bottom, svg.Strong)
+	s.Text((left+right)/2, bottom+46, "middle", svg.Grey, "rate of each host's link (logarithmic)")
 	type label struct {
 		y       float64
 		setting string
@@ -129,20 +96,9 @@ func (r *record) drawSpeeds(depth string) string {
 		}
 	}
 	for _, l := range labels {
-		s.text(right+12, l.y+4, "start", fmt.Sprintf(`fill="%s" font-weight="bold"`, look[l.setting].color), settingName(l.setting))
+		s.Text(right+12, l.y+4, "start", fmt.Sprintf(`fill="%s" font-weight="bold"`, look[l.setting].color), settingName(l.setting))
 	}
-	return s.end()
-}
-
-// tick is a round distance between four to eight marks up to a value.
-func tick(most float64) float64 {
-	unit := math.Pow(10, math.Floor(math.Log10(most)))
-	for _, f := range []float64{0.1, 0.2, 0.25, 0.5, 1, 2} {
-		if most/(f*unit) <= 8 {
-			return f * unit
-		}
-	}
-	return unit
+	return s.End()
 }
 
 // drawTimes draws where the time of a minibatch goes: a panel with a scale of its own for each rate, and in it a bar for each
@@ -159,12 +115,12 @@ func (r *record) drawTimes(depth string) string {
 	}
 	rates := r.rates()
 	panel := 34 + float64(len(compared))*(bar+gap) + 14
-	s := newSVG(760, 70+panel*float64(len(rates)))
-	s.text(20, 28, "start", `font-size="16"`, "ResNet-"+depth+", 4 workers, minibatches of 128: where a minibatch's time goes")
+	s := svg.New(760, 70+panel*float64(len(rates)))
+	s.Text(20, 28, "start", `font-size="16"`, "ResNet-"+depth+", 4 workers, minibatches of 128: where a minibatch's time goes")
 	x := 20.0
 	for _, p := range parts {
-		s.rect(x, 42, 14, 14, p.color)
-		s.text(x+20, 54, "start", grey, p.name)
+		s.Rect(x, 42, 14, 14, p.color)
+		s.Text(x+20, 54, "start", svg.Grey, p.name)
 		x += 30 + 8*float64(len(p.name))
 	}
 	y := 70.0
@@ -177,27 +133,26 @@ func (r *record) drawTimes(depth string) string {
 		if bytesPerSecond(rate) > 0 || rate == "none" {
 			name += " links"
 		}
-		s.text(20, y+20, "start", `font-weight="bold"`, name)
+		s.Text(20, y+20, "start", `font-weight="bold"`, name)
 		y += 34
 		for _, setting := range compared {
 			step := r.step(depth, rate, setting)
 			if step.total() == 0 {
 				continue
 			}
-			s.text(left-10, y+bar-5, "end", grey, settingName(setting))
+			s.Text(left-10, y+bar-5, "end", svg.Grey, settingName(setting))
 			x := left
 			for _, p := range parts {
 				width := (right - left) * p.of(step) / most
-				s.rect(x, y, width, bar, p.color)
+				s.Rect(x, y, width, bar, p.color)
 				x += width
 			}
-			s.text(x+8, y+bar-5, "start", grey, milliseconds(step.total())+" ms")
+			s.Text(x+8, y+bar-5, "start", svg.Grey, milliseconds(step.total())+" ms")
 			y += bar + gap
 		}
 		y += 14
 	}
-	s.height = y
-	out := s.end()
+	out := s.End()
 	full := fmt.Sprintf("%g", 70+panel*float64(len(rates)))
 	return strings.ReplaceAll(out, `height="`+full+`"`, fmt.Sprintf(`height="%g"`, y)) // where bars are missing
 }
