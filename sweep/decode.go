@@ -57,7 +57,7 @@ func (d *decoder) mapping(n *yaml.Node, section string, do func(name, value *yam
 			continue
 		}
 		seen[name.Value] = name.Line
-		if d.whole(value, join(section, name.Value)) {
+		if value.Kind == yaml.MappingNode || d.whole(value, join(section, name.Value)) { // a mapping is looked at key by key
 			do(name, value)
 		}
 	}
@@ -119,13 +119,13 @@ func (d *decoder) integer(n *yaml.Node, key string, low, high int) int {
 	return v
 }
 
-func (d *decoder) number(n *yaml.Node, key string) (float64, bool) {
+func (d *decoder) number(n *yaml.Node, key string) float64 {
 	v, err := strconv.ParseFloat(n.Value, 64)
 	if n.Kind != yaml.ScalarNode || quoted(n) || err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 		d.fail(n, key, "%s is not a number", describe(n))
-		return 0, false
+		return 0
 	}
-	return v, true
+	return v
 }
 
 func quoted(n *yaml.Node) bool { return n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 }

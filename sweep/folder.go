@@ -68,9 +68,10 @@ func openFolder(p *Plan, restart bool) (f *folder, err error) {
 		}
 	}
 	f = &folder{dir: dir}
+	opened := f // what is returned with an error is nil
 	defer func() {
 		if err != nil {
-			f.close()
+			opened.close()
 		}
 	}()
 	if f.lock, err = os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o666); err != nil {

@@ -94,14 +94,14 @@ func canonical(key string) (path, problem string) {
 		}
 		known = append(known, k.Path)
 	}
-	if near := configs.Nearest(key, known); near != "" {
-		return "", "unknown key: did you mean " + near + "?"
-	}
 	last := key[strings.LastIndexByte(key, '.')+1:]
 	for _, path := range known {
 		if strings.EqualFold(path[strings.LastIndexByte(path, '.')+1:], last) {
 			return "", "unknown key: did you mean " + path + "?"
 		}
+	}
+	if near := configs.Nearest(key, known); near != "" {
+		return "", "unknown key: did you mean " + near + "?"
 	}
 	return "", "no key of the configuration: docs/configuration.md has them all"
 }
@@ -207,18 +207,14 @@ func (d *decoder) limits(n *yaml.Node, key string, p *Parameter) {
 		d.fail(n, key, "%s is not a pair of limits such as [1e-5, 1e-3]", describe(n))
 		return
 	}
+	before := len(d.errs)
 	if p.Scale == "int" {
 		p.Low, p.High = float64(d.integer(n.Content[0], key, -1<<53, 1<<53)), float64(d.integer(n.Content[1], key, -1<<53, 1<<53))
 	} else {
-		var a, b bool
-		if p.Low, a = d.number(n.Content[0], key); !a {
-			return
-		}
-		if p.High, b = d.number(n.Content[1], key); !b {
-			return
-		}
+		p.Low, p.High = d.number(n.Content[0], key), d.number(n.Content[1], key)
 	}
 	switch {
+	case len(d.errs) > before:
 	case p.Low >= p.High || math.IsInf(p.High-p.Low, 0):
 		d.fail(n, key, "%s is not below %s: write the smaller limit first", short(n.Content[0].Value), short(n.Content[1].Value))
 	case p.Scale == "logUniform" && p.Low <= 0:

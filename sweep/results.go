@@ -137,14 +137,10 @@ func (r *runner) compare(a, b Result) int {
 	return cmp.Or(c, a.Trial-b.Trial)
 }
 
-// bestConfig is the configuration of a trial as a user would run it: with the base's outputDir and threads, and a name of its own.
+// bestConfig is the configuration of a trial as a user would run it: with the base's outputDir, and a name of its own. It has the threads
+// that the trial had, so that its first run comes to the same to the bit.
 func (r *runner) bestConfig(trial int) (*configs.Config, error) {
-	t := r.Trials[trial-1]
-	threads := "auto"
-	if t.Config.Threads != 0 {
-		threads = fmt.Sprint(t.Config.Threads)
-	}
-	return configs.Load(r.folder.trialFile(trial), []string{"name=" + r.Name + "-best", "outputDir=" + t.Config.OutputDir, "threads=" + threads})
+	return configs.Load(r.folder.trialFile(trial), []string{"name=" + r.Name + "-best", "outputDir=" + r.Trials[trial-1].Config.OutputDir})
 }
 
 // write writes the results into the sweep's folder.
@@ -162,7 +158,7 @@ func (s *Results) write() error {
 	}
 	if s.best != nil {
 		first := s.Trials[0]
-		files[bestFile] = fmt.Sprintf("# The best of the sweep %s by %s: trial %d, %s.\n%s", s.Name, s.Metric, first.Trial, s.value(first), s.best.YAML())
+		files[bestFile] = fmt.Sprintf("# The best of the sweep %s by %s: trial %d, %s.\n# With its threads it comes to the same to the bit; threads: auto takes all cores.\n%s", s.Name, s.Metric, first.Trial, s.value(first), s.best.YAML())
 	}
 	for name, text := range files {
 		path := filepath.Join(s.Folder, name)

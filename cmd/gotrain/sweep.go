@@ -43,14 +43,19 @@ func sweepCommand() *command {
 		if *asJSON && *asCSV {
 			return usage("-json and -csv: give one of the two")
 		}
+		again := 0
+		if *retries != "" {
+			var err error
+			if again, err = strconv.Atoi(*retries); err != nil || again < 0 {
+				return usage("-retries %s: not a number of times", *retries)
+			}
+		}
 		f, err := sweep.Read(*file)
 		if err != nil {
 			return err
 		}
 		if *retries != "" {
-			if f.Retries, err = strconv.Atoi(*retries); err != nil || f.Retries < 0 {
-				return usage("-retries %s: not a number of times", *retries)
-			}
+			f.Retries = again
 		}
 		ctx, stop := interruptible(s.log)
 		defer stop()
