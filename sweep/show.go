@@ -105,17 +105,17 @@ func (p *Plan) Table(w io.Writer) error {
 		keys = append(keys, x.Key)
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "TRIAL\t%s\tRUNS\t\n", strings.Join(titles(keys), "\t"))
+	fmt.Fprintf(t, "TRIAL\t%s\tRUNS\n", strings.Join(titles(keys), "\t"))
 	for _, x := range p.Trials {
 		values := make([]string, len(x.Values))
 		for i, v := range x.Values {
 			values[i] = v.Text
 		}
-		runs, note := p.Repeats, ""
+		runs := p.Repeats
 		if x.Fault != nil {
-			runs, note = 0, "left out, see below"
+			runs = 0
 		}
-		fmt.Fprintf(t, "%d\t%s\t%d\t%s\n", x.Number, cells(values), runs, note)
+		fmt.Fprintf(t, "%d\t%s\t%d\n", x.Number, cells(values), runs)
 	}
 	if err := t.Flush(); err != nil {
 		return err

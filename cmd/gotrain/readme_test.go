@@ -74,7 +74,7 @@ type newcomer struct {
 // prepare puts the program into bin, behind a script that shortens training, and data where the documents have it.
 func (d *newcomer) prepare(t *testing.T) {
 	t.Helper()
-	script := "#!/bin/sh\ncase \"$1\" in -config) exec '" + binary + "' \"$@\" $SHORTER;; esac\nexec '" + binary + "' \"$@\"\n"
+	script := "#!/bin/sh\ncase \"$1\" in -config|sweep) exec '" + binary + "' \"$@\" $SHORTER;; esac\nexec '" + binary + "' \"$@\"\n"
 	bin := filepath.Join(d.dir, "bin")
 	for _, err := range []error{
 		os.Mkdir(bin, 0o777),
@@ -122,7 +122,11 @@ func (d *newcomer) work(t *testing.T, b block) {
 		if err := os.WriteFile(filepath.Join(d.dir, name[1]), []byte(b.text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if r := gotrain(t, d.dir, "check", "-print", name[1]); r.status != 0 {
+		load := []string{"check", "-print", name[1]}
+		if strings.Contains(b.text, "\nsweep:") {
+			load = []string{"sweep", "-dry-run", "-config", name[1]}
+		}
+		if r := gotrain(t, d.dir, load...); r.status != 0 {
 			t.Errorf("line %d: %s does not load:\n%s", b.line, name[1], r.log)
 		}
 	case "text":

@@ -51,7 +51,7 @@ func sweptBy(t *testing.T, r result) (s swept) {
 func TestAGridOfTwelveEndsWithTenResultsAndTwoExplainedFailures(t *testing.T) {
 	dir := sweepFolder(t, "  parameters:\n    learner.learningRatesPerMB: [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1e30, -1]\n  parallel: 2\n")
 	dry := gotrain(t, dir, "sweep", "-config", "s.yaml", "-dry-run").want(t, 0)
-	contains(t, "the table of trials", dry.out, "TRIAL  LEARNINGRATESPERMB  RUNS  \n1      0.01                1", "trial 12 is left out: s.yaml:4:93: learner.learningRatesPerMB: -1 is not ", "\n11 runs, ", " at a time: about ")
+	contains(t, "the table of trials", dry.out, "TRIAL  LEARNINGRATESPERMB  RUNS\n1      0.01                1", "trial 12 is left out: s.yaml:4:93: learner.learningRatesPerMB: -1 is not ", "\n11 runs, ", " at a time: about ")
 	if runs, _ := filepath.Glob(filepath.Join(dir, "runs", "*")); len(runs) > 0 {
 		t.Errorf("a dry run leaves %v", runs)
 	}
