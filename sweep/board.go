@@ -35,7 +35,7 @@ type board struct {
 
 // Times between looks at the runs, and between lines of a run without a terminal.
 const (
-	look  = 300 * time.Millisecond
+	look  = 200 * time.Millisecond
 	quiet = 5 * time.Second
 )
 
@@ -122,21 +122,18 @@ func (r *runner) counts() (ended, running, all int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for j, s := range r.states {
-		if j.repeat == 0 {
-			continue
-		}
 		all++
 		if s.busy {
 			running++
-		} else if s.over(r.Retries) {
+		} else if s.over(r.Retries) || r.skipped(j) {
 			ended++
 		}
 	}
 	return ended, running, all
 }
 
-// watch shows what a run says, until stop.
-func (b *board) watch(j job, slot int) (stop func()) {
+// watch shows what a run says, until stop, and gives each of its epochs to judge.
+func (b *board) watch(j job, slot int, judge func(pipeline.EpochEvent)) (stop func()) {
 	done := make(chan struct{})
 	var finished sync.WaitGroup
 	b.mu.Lock()
@@ -165,6 +162,7 @@ func (b *board) watch(j job, slot int) (stop func()) {
 				case e.Minibatch != nil:
 					line = fmt.Sprintf("epoch %d of %d, minibatch %d, %s", e.Minibatch.Epoch, epochs, e.Minibatch.Minibatch, sums(e.Minibatch.Sums))
 				case e.Epoch != nil:
+					judge(*e.Epoch)
 					line = fmt.Sprintf("epoch %d of %d, %s", e.Epoch.Epoch, epochs, sums(e.Epoch.Sums))
 				case e.Test != nil:
 					line = "tested: " + sums(e.Test.Sums)

@@ -77,9 +77,6 @@ func (d *decoder) unknown(name *yaml.Node, section string, known []string) {
 	if near := configs.Nearest(name.Value, known); near != "" {
 		say = "did you mean " + near + "?"
 	}
-	if what := planned[name.Value]; what != "" {
-		say = what + " is not there yet: leave it out"
-	}
 	d.fail(name, join(section, name.Value), "unknown key: %s", say)
 }
 
@@ -101,9 +98,6 @@ func (d *decoder) word(n *yaml.Node, key string, words ...string) string {
 	if n.Kind == yaml.ScalarNode {
 		if near := configs.Nearest(n.Value, words); near != "" {
 			say = ": did you mean " + near + "?"
-		}
-		if what := planned[n.Value]; what != "" {
-			say = ": " + what + " is not there yet"
 		}
 	}
 	d.fail(n, key, "%s is not one of %s%s", describe(n), strings.Join(words, ", "), say)

@@ -24,8 +24,13 @@ func (p *Plan) Estimate(measure func(Trial) (pipeline.Estimate, error)) (e Estim
 	}
 	e.Parallel = l.parallel
 	known := map[string]pipeline.Estimate{}
+	open := 0
 	for _, t := range p.Trials {
 		if t.Fault != nil {
+			continue
+		}
+		if t.open() {
+			open++
 			continue
 		}
 		if t.Config, err = l.bounded(p, t); err != nil {
@@ -43,6 +48,11 @@ func (p *Plan) Estimate(measure func(Trial) (pipeline.Estimate, error)) (e Estim
 		}
 		e.Runs += p.Repeats
 		e.Seconds += float64(p.Repeats) * (one.Seconds() + startup)
+	}
+	if open > 0 { // like the others, on average
+		more := open * p.Repeats
+		e.Seconds *= float64(e.Runs+more) / float64(e.Runs)
+		e.Runs += more
 	}
 	return e, nil
 }

@@ -18,7 +18,7 @@ import (
 // Trial is a configuration that a sweep tries.
 type Trial struct {
 	Number int             // from 1
-	Values []Value         // one a parameter
+	Values []Value         // one a parameter; nil: it will be proposed when others have ended
 	Config *configs.Config // nil where it does not load
 	Fault  error           // why it cannot be trained; nil: it can
 }
@@ -30,7 +30,11 @@ type Plan struct {
 	ID     string // hexadecimal; equal for a file that only tries more trials or repeats, or compares by another metric
 
 	overrides []string
+	checked   map[string]error // what check has found, by what it depends on
 }
+
+// open says that the trial is not proposed yet.
+func (t Trial) open() bool { return t.Values == nil }
 
 // Expand proposes all trials and checks each, its data too. Overrides, key=value, go over the base, and parameters over them.
 // The error says what is wrong with the sweep as a whole; a trial that cannot be trained has a fault.
@@ -46,20 +50,17 @@ func Expand(ctx context.Context, f *File, overrides []string) (*Plan, error) {
 			}
 		}
 	}
-	p := &Plan{File: f, overrides: overrides}
-	checked := map[string]error{}
-	base := f.base()
+	p := &Plan{File: f, overrides: overrides, checked: map[string]error{}}
 	for i := range f.Trials {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		t := Trial{Number: i + 1, Values: f.propose(i)}
-		t.Config, t.Fault = f.load(base, overrides, t.Values)
-		if t.Fault == nil && f.lacksTest(t.Config) {
-			return nil, configs.Errors{{Pos: f.basePos, Key: "sweep.metric", Message: f.Metric + " is of a test, and the base's command has none: write metric: training.error, or command: [train, test] into the base"}}
+		t := Trial{Number: i + 1}
+		if !f.waits(i) {
+			t = p.trial(ctx, i+1, f.propose(i, nil))
 		}
-		if t.Fault == nil {
-			t.Fault = check(ctx, t.Config, checked)
+		if t.Config != nil && f.lacksTest(t.Config) {
+			return nil, configs.Errors{{Pos: f.basePos, Key: "sweep.metric", Message: f.Metric + " is of a test, and the base's command has none: write metric: training.error, or command: [train, test] into the base"}}
 		}
 		p.Trials = append(p.Trials, t)
 	}
@@ -68,6 +69,15 @@ func Expand(ctx context.Context, f *File, overrides []string) (*Plan, error) {
 	}
 	p.ID = p.identity()
 	return p, nil
+}
+
+// trial loads and checks a trial of some values.
+func (p *Plan) trial(ctx context.Context, number int, values []Value) Trial {
+	t := Trial{Number: number, Values: values}
+	if t.Config, t.Fault = p.load(p.base(), p.overrides, values); t.Fault == nil {
+		t.Fault = check(ctx, t.Config, p.checked)
+	}
+	return t
 }
 
 // lacksTest says that a trial would not have the metric.
@@ -133,6 +143,9 @@ func check(ctx context.Context, c *configs.Config, checked map[string]error) err
 func (p *Plan) identity() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s %d\n", p.Strategy, p.Seed)
+	if p.Strategy == TPE || p.Halving != nil { // trials depend on what others have come to
+		fmt.Fprintf(h, "%s %v %+v\n", p.Metric, p.Maximize, p.Halving)
+	}
 	for _, x := range p.Parameters {
 		fmt.Fprintf(h, "%s %s %v %v %d", x.Key, x.Scale, x.Low, x.High, x.Points)
 		for _, v := range x.Values {

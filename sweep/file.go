@@ -15,13 +15,14 @@ type File struct {
 	Name       string // of the sweep; default: the file's base name
 	Dir        string // that the file lies in: relative paths of parameters are relative to it
 	Base       string // the configuration that all trials extend: a path, or the name of one that ships
-	Strategy   string // Grid or Random
+	Strategy   string // Grid, Random or TPE
 	Parameters []Parameter
-	Trials     int   // random: configurations to propose; grid: as many as there are
-	Seed       int64 // of the proposals
-	Repeats    int   // runs of each trial, with the seeds from the configuration's own on
-	Parallel   int   // trials that run at a time; 0: as many as there are cores or GPUs for
-	Retries    int   // how often a run that failed or crashed is started again
+	Halving    *Halving // nil: no trial is stopped early
+	Trials     int      // random, tpe: configurations to propose; grid: as many as there are
+	Seed       int64    // of the proposals
+	Repeats    int      // runs of each trial, with the seeds from the configuration's own on
+	Parallel   int      // trials that run at a time; 0: as many as there are cores or GPUs for
+	Retries    int      // how often a run that failed or crashed is started again
 	Metric     string
 	Maximize   bool
 
@@ -34,16 +35,14 @@ type File struct {
 const (
 	Grid   = "grid"
 	Random = "random"
+	TPE    = "tpe"
 )
 
 // maxRuns is more runs than a sweep has.
 const maxRuns = 10_000
 
-// planned are strategies that are not there yet.
-var planned = map[string]string{"tpe": "proposing by what trials have come to (TPE)", "halving": "stopping bad trials early (ASHA)"}
-
 // keys of a sweep, in the order of the documents.
-var keys = []string{"name", "base", "strategy", "trials", "seed", "parameters", "repeats", "parallel", "retries", "metric", "goal"}
+var keys = []string{"name", "base", "strategy", "trials", "seed", "parameters", "halving", "repeats", "parallel", "retries", "metric", "goal"}
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 
@@ -91,13 +90,15 @@ func parse(path string, root *yaml.Node) (*File, error) {
 		case "base":
 			f.Base, f.basePos = d.text(value, key), d.pos(value)
 		case "strategy":
-			f.Strategy = d.word(value, key, Grid, Random)
+			f.Strategy = d.word(value, key, Grid, Random, TPE)
 		case "trials":
 			f.Trials, trials = d.integer(value, key, 1, maxRuns), value
 		case "seed":
 			f.Seed = int64(d.integer(value, key, 0, 1<<53))
 		case "parameters":
 			f.Parameters = d.parameters(value)
+		case "halving":
+			f.Halving = d.halving(value)
 		case "repeats":
 			f.Repeats = d.integer(value, key, 1, maxRuns)
 		case "parallel":
@@ -142,7 +143,7 @@ func (d *decoder) count(f *File, section, trials *yaml.Node) {
 	case len(d.errs) > 0:
 		return
 	case f.Strategy == Grid && trials != nil:
-		d.fail(trials, "sweep.trials", "a grid has as many trials as there are combinations: leave trials out, or write strategy: random")
+		d.fail(trials, "sweep.trials", "a grid has as many trials as there are combinations: leave trials out, or write strategy: random or tpe")
 		return
 	case f.Strategy == Grid:
 		f.Trials, at = 1, section
@@ -156,7 +157,7 @@ func (d *decoder) count(f *File, section, trials *yaml.Node) {
 		return
 	}
 	if f.Trials > maxRuns || f.Trials*f.Repeats > maxRuns {
-		d.fail(at, "sweep", "there are more than %d runs: write fewer values, points or repeats, or strategy: random with trials", maxRuns)
+		d.fail(at, "sweep", "there are more than %d runs: write fewer values, points or repeats, or strategy: random or tpe with trials", maxRuns)
 	}
 	if f.Repeats > 1 {
 		for _, p := range f.Parameters {

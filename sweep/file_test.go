@@ -43,9 +43,9 @@ func TestMistakesAreNamedWithTheirPlaceAndRemedy(t *testing.T) {
 		{"three limits", head + "    seed: {int: [1, 2, 3]}\n", "s.yaml:4:17: sweep.parameters.seed.int: a list is not a pair of limits such as [1e-5, 1e-3]"},
 		{"points of a list", head + "    seed: {choice: [1, 2], points: 2}\n", "s.yaml:4:36: sweep.parameters.seed.points: a list has its own values: leave points out"},
 		{"two ranges", head + "    seed: {int: [1, 2], uniform: [1, 2]}\n", "s.yaml:4:11: sweep.parameters.seed: write one of uniform, logUniform, int and choice"},
-		{"trials of a grid", head + "    seed: [1]\n  trials: 3\n", "s.yaml:5:11: sweep.trials: a grid has as many trials as there are combinations: leave trials out, or write strategy: random"},
+		{"trials of a grid", head + "    seed: [1]\n  trials: 3\n", "s.yaml:5:11: sweep.trials: a grid has as many trials as there are combinations: leave trials out, or write strategy: random or tpe"},
 		{"random without trials", head + "    seed: [1]\n  strategy: random\n", "s.yaml:2:3: sweep.trials: missing: write how many trials to propose"},
-		{"too many runs", head + "    seed: {int: [1, 5000], points: 5000}\n    learner.L2RegWeight: [0, 1, 2]\n", "s.yaml:2:3: sweep: there are more than 10000 runs: write fewer values, points or repeats, or strategy: random with trials"},
+		{"too many runs", head + "    seed: {int: [1, 5000], points: 5000}\n    learner.L2RegWeight: [0, 1, 2]\n", "s.yaml:2:3: sweep: there are more than 10000 runs: write fewer values, points or repeats, or strategy: random or tpe with trials"},
 		{"repeats and seeds", head + "    seed: [1, 2]\n  repeats: 2\n", "s.yaml:4:5: sweep.parameters.seed: repeats change the seed: leave one of the two out"},
 		{"quotes around a number", head + "    seed: [1]\n  parallel: \"2\"\n", "s.yaml:5:13: sweep.parallel: \"2\" is not an integer from 1 to 1024"},
 		{"a metric", head + "    seed: [1]\n  metric: test.eror\n", "s.yaml:5:11: sweep.metric: test.eror is not one of test.error, test.loss, training.error, training.loss, training.samplesPerSecond: did you mean test.error?"},
@@ -127,7 +127,7 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%d trials, %d repeats", s.Trials, s.Repeats)
 		}
 		for _, i := range []int{0, s.Trials / 2, s.Trials - 1} {
-			values := s.propose(i)
+			values := s.propose(i, nil)
 			for k, p := range s.Parameters {
 				v := values[k].Text
 				if v == "" || strings.ContainsAny(v, "\n\r") {

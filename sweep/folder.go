@@ -36,16 +36,18 @@ const (
 type Event struct {
 	Time   time.Time `json:"time"`
 	Trial  int       `json:"trial"`  // from 1
-	Repeat int       `json:"repeat"` // from 1; 0: all of a trial that cannot be trained
-	Status string    `json:"status"` // Started, Invalid, Stopped or one of a run
+	Repeat int       `json:"repeat"` // from 1; 0: all of a trial
+	Status string    `json:"status"` // Proposed, Started, Invalid, Stopped or one of a run
 	Error  string    `json:"error,omitempty"`
-	Run    string    `json:"run,omitempty"` // name of its folder
+	Run    string    `json:"run,omitempty"`    // name of its folder
+	Values []string  `json:"values,omitempty"` // of a trial that was proposed when others had ended, one a parameter
 }
 
 // Statuses of a sweep's runs beside those of package pipeline and Crashed of package archive.
 const (
-	Started = "started"
-	Invalid = "invalid" // its configuration or data is wrong
+	Started  = "started"
+	Proposed = "proposed"
+	Invalid  = "invalid" // its configuration or data is wrong
 )
 
 // folder is the folder of a sweep that this process runs.

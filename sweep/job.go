@@ -43,8 +43,14 @@ func (r *runner) attempt(ctx context.Context, j job, slot int) (e Event, err err
 	if err != nil {
 		return e, err
 	}
-	stop := r.board.watch(j, slot)
-	how, err := r.process(ctx, r.command(j, slot, log))
+	going, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	stop := r.board.watch(j, slot, func(e pipeline.EpochEvent) {
+		if why := r.judge(j, e); why != "" {
+			end(stoppedError{why})
+		}
+	})
+	how, err := r.process(going, r.command(j, slot, log))
 	stop()
 	if err != nil {
 		return e, err
@@ -53,7 +59,10 @@ func (r *runner) attempt(ctx context.Context, j job, slot int) (e Event, err err
 		how = lastLine(log.Name(), from)
 	}
 	e, err = r.outcome(e, name, how)
+	var judged stoppedError
 	switch {
+	case e.Status == pipeline.Interrupted && errors.As(context.Cause(going), &judged):
+		e.Status, e.Error = Stopped, judged.why
 	case ctx.Err() != nil && (e.Status == archive.Crashed || e.Status == pipeline.Failed):
 		e.Status = pipeline.Interrupted // before it had begun, or by a second signal
 	case ctx.Err() == nil && e.Status == pipeline.Interrupted:

@@ -24,7 +24,7 @@ func (p *Plan) limits() (l limits, err error) {
 	l = limits{parallel: p.Parallel, cores: cores.Usable(), each: 1}
 	threads := 1
 	for _, t := range p.Trials {
-		if t.Fault != nil {
+		if t.Config == nil || t.Fault != nil {
 			continue
 		}
 		c := t.Config

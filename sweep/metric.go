@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gotrain/archive"
 	"gotrain/pipeline"
@@ -89,3 +90,6 @@ func curveOf(name string, e pipeline.EpochEvent) float64 {
 	}
 	return errorOf(e.Sums)
 }
+
+// curveName is the name of what curveOf gives.
+func curveName(name string) string { return strings.Replace(name, "test.", "training.", 1) }

@@ -266,21 +266,30 @@ func (p Parameter) sample(r *rand.Rand) Value {
 	return p.at(r.Float64())
 }
 
-// propose gives the values of a trial, from 0, one a parameter. It is a function of the file alone, and in a random search of the
-// seed, the number of the trial, and the key: more trials do not change those before.
-func (f *File) propose(trial int) []Value {
+// propose gives the values of a trial, from 0, one a parameter. In a grid it is a function of the number of the trial; in a random search
+// of the seed, the number and the key, so that more trials do not change those before; with TPE of the trials seen too.
+func (f *File) propose(trial int, seen []observation) []Value {
 	values := make([]Value, len(f.Parameters))
+	rest := trial
 	for i := len(f.Parameters) - 1; i >= 0; i-- {
 		p := f.Parameters[i]
 		if f.Strategy == Grid { // the last parameter changes fastest
 			g := p.grid()
-			values[i] = g[trial%len(g)]
-			trial /= len(g)
+			values[i] = g[rest%len(g)]
+			rest /= len(g)
 			continue
 		}
 		h := fnv.New64a()
 		fmt.Fprintf(h, "%d %s", trial, p.Key)
-		values[i] = p.sample(rand.New(rand.NewPCG(uint64(f.Seed), h.Sum64())))
+		draw := rand.New(rand.NewPCG(uint64(f.Seed), h.Sum64()))
+		if f.waits(trial) {
+			values[i] = p.tpe(i, seen, draw)
+		} else {
+			values[i] = p.sample(draw)
+		}
 	}
 	return values
 }
+
+// waits says that a trial, from 0, is not proposed before others have ended.
+func (f *File) waits(trial int) bool { return f.Strategy == TPE && trial >= tpeStartup }

@@ -19,7 +19,7 @@ func within(p Parameter, text string) bool {
 func proposals(f *File) (all []string) {
 	for i := range f.Trials {
 		var values []string
-		for _, v := range f.propose(i) {
+		for _, v := range f.propose(i, nil) {
 			values = append(values, v.Text)
 		}
 		all = append(all, strings.Join(values, " "))
@@ -64,7 +64,7 @@ func TestRandomValuesFillTheirRanges(t *testing.T) {
 	below := 0
 	counts := map[string]int{}
 	for i := range f.Trials {
-		v := f.propose(i)
+		v := f.propose(i, nil)
 		for k, p := range f.Parameters[:3] {
 			if !within(p, v[k].Text) {
 				t.Fatalf("%s: %s", p.Key, v[k].Text)

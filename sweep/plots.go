@@ -208,7 +208,7 @@ func drawCurves(s *Results) string {
 	p := svg.New(800, 480)
 	y := numbers(values, bottom, top, slices.Min(values) > 0 && slices.Max(values)/slices.Min(values) >= 50)
 	x := axis{low: 1, high: math.Max(2, float64(epochs)), from: left, to: right}
-	p.Text(left, 28, "start", `font-size="16"`, fmt.Sprintf("%s: %s of all runs, by epoch", s.Name, strings.Replace(s.Metric, "test.", "training.", 1)))
+	p.Text(left, 28, "start", `font-size="16"`, fmt.Sprintf("%s: %s of all runs, by epoch", s.Name, curveName(s.Metric)))
 	vertical(p, y, left, right)
 	p.Line(left, bottom, right, bottom, svg.Strong)
 	step := max(1, math.Ceil(float64(epochs)/10))

@@ -56,7 +56,7 @@ func (r *runner) results() (*Results, error) {
 	}
 	for _, t := range r.Trials {
 		one := Result{Trial: t.Number, Status: pipeline.Finished, Results: []float64{}, Runs: []string{}}
-		for _, v := range t.Values {
+		for _, v := range t.Values { // all are proposed when a sweep has ended
 			one.Values = append(one.Values, v.Text)
 		}
 		if t.Fault != nil {
@@ -80,7 +80,7 @@ func (r *runner) results() (*Results, error) {
 func (r *runner) read(one *Result) error {
 	for n := range r.Repeats {
 		s := r.states[job{one.Trial, n + 1}]
-		if one.Status == pipeline.Finished && s.status != pipeline.Finished {
+		if one.Status == pipeline.Finished && s.status != pipeline.Finished && !r.skipped(job{one.Trial, n + 1}) {
 			one.Status, one.Error = s.status, s.error
 		}
 		if s.run == "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,8 +34,9 @@ type runner struct {
 	limits limits
 
 	mu     sync.Mutex
+	moved  *sync.Cond // a job has ended
 	states map[job]state
-	first  error // of a run, with FailFast, or of the journal
+	rungs  map[int]map[int]float64 // losses at the epochs where trials are compared, by trial
 }
 
 // job is a run of a trial; both count from 1.
@@ -50,7 +52,7 @@ type state struct {
 // over says that a job is not started again.
 func (s state) over(retries int) bool {
 	switch s.status {
-	case pipeline.Finished, pipeline.Diverged, Invalid:
+	case pipeline.Finished, pipeline.Diverged, Invalid, Stopped:
 		return true
 	case pipeline.Failed, archive.Crashed:
 		return s.tries > retries
@@ -63,6 +65,9 @@ func fold(events []Event) map[job]state {
 	all := map[job]state{}
 	for _, e := range events {
 		j := job{e.Trial, e.Repeat}
+		if e.Status == Proposed {
+			continue
+		}
 		s := all[j]
 		s.status, s.error = e.Status, e.Error
 		if e.Run != "" {
@@ -86,10 +91,14 @@ func Run(ctx context.Context, p *Plan, s Settings) (*Results, error) {
 	}
 	defer f.close()
 	r := &runner{Plan: p, Settings: s, folder: f, states: map[job]state{}}
+	r.moved = sync.NewCond(&r.mu)
 	if r.limits, err = p.limits(); err != nil {
 		return nil, err
 	}
-	if err := r.prepare(); err != nil {
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.remember(); err != nil {
 		return nil, err
 	}
 	r.board = newBoard(r)
@@ -113,29 +122,24 @@ func Run(ctx context.Context, p *Plan, s Settings) (*Results, error) {
 }
 
 // prepare writes the files that a sweep begins with, and notes the trials that cannot be trained.
-func (r *runner) prepare() error {
+func (r *runner) prepare(ctx context.Context) error {
 	before := fold(r.folder.events)
-	for _, t := range r.Trials {
-		if t.Fault != nil {
-			all := job{t.Number, 0}
-			if s := before[all]; s.error != t.Fault.Error() {
-				if err := r.folder.note(Event{Trial: t.Number, Status: Invalid, Error: t.Fault.Error()}); err != nil {
-					return err
-				}
+	for _, e := range r.folder.events { // what was proposed stays
+		if e.Status == Proposed && e.Trial <= len(r.Trials) && len(e.Values) == len(r.Parameters) {
+			var values []Value
+			for i, text := range e.Values {
+				values = append(values, Value{text, r.Parameters[i].Pos})
 			}
-			r.states[all] = state{status: Invalid, error: t.Fault.Error()}
-			continue
+			r.Trials[e.Trial-1] = r.trial(ctx, e.Trial, values)
 		}
-		c, err := r.limits.bounded(r.Plan, t)
-		if err != nil {
-			return err
-		}
-		if err := r.folder.freeze(t.Number, c); err != nil {
-			return err
-		}
+	}
+	for _, t := range r.Trials {
 		for n := range r.Repeats {
 			j := job{t.Number, n + 1}
 			r.states[j] = before[j]
+		}
+		if err := r.admit(t, before[job{t.Number, 0}].error); err != nil {
+			return err
 		}
 	}
 	path := filepath.Join(r.folder.dir, "sweep.yaml")
@@ -145,20 +149,48 @@ func (r *runner) prepare() error {
 	return writeFile(path, r.Source)
 }
 
+// admit freezes the configuration of a trial, or notes that it cannot be trained, unless that is known.
+func (r *runner) admit(t Trial, known string) error {
+	if t.open() {
+		return nil
+	}
+	if t.Fault == nil {
+		c, err := r.limits.bounded(r.Plan, t)
+		if err != nil {
+			return err
+		}
+		return r.folder.freeze(t.Number, c)
+	}
+	for n := range r.Repeats {
+		r.states[job{t.Number, n + 1}] = state{status: Invalid, error: t.Fault.Error()}
+	}
+	if known == t.Fault.Error() {
+		return nil
+	}
+	return r.folder.note(Event{Trial: t.Number, Status: Invalid, Error: t.Fault.Error()})
+}
+
 // work starts the jobs, so many at a time, until there is none left.
 func (r *runner) work(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.moved.Broadcast()
+	})()
 	var slots sync.WaitGroup
 	for slot := range r.limits.parallel {
 		slots.Go(func() {
 			for {
-				j, ok := r.next(ctx)
-				if !ok {
-					return
+				j, ok, err := r.next(ctx)
+				if err == nil && ok {
+					err = r.do(ctx, j, slot)
 				}
-				if err := r.do(ctx, j, slot); err != nil {
+				if err != nil {
 					cancel(err)
+				}
+				if err != nil || !ok {
 					return
 				}
 			}
@@ -175,21 +207,84 @@ func (r *runner) work(ctx context.Context) error {
 	}
 }
 
-// next takes a job that has not ended, in the order of the trials.
-func (r *runner) next(ctx context.Context) (job, bool) {
+// next takes a job that has not ended, in the order of the trials. It waits where those that are left depend on others; there is none
+// where all have been given away, or the context has ended.
+func (r *runner) next(ctx context.Context) (j job, ok bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ctx.Err() != nil {
-		return job{}, false
-	}
-	for _, j := range r.jobs() {
-		if s := r.states[j]; !s.busy && !s.over(r.Retries) {
+	for ctx.Err() == nil {
+		waiting := false
+		for _, j := range r.jobs() {
+			s := r.states[j]
+			if s.busy || s.over(r.Retries) || r.skipped(j) {
+				continue
+			}
+			if r.Trials[j.trial-1].open() {
+				if ready, err := r.proposeNow(ctx, j.trial); err != nil {
+					return j, false, err
+				} else if !ready {
+					waiting = true
+					break // those behind it wait too
+				}
+				if s = r.states[j]; s.over(r.Retries) { // it cannot be trained
+					continue
+				}
+			}
+			if first := r.states[job{j.trial, 1}]; r.Halving != nil && j.repeat > 1 && !first.over(r.Retries) {
+				waiting = true
+				continue
+			}
 			s.busy = true
 			r.states[j] = s
-			return j, true
+			return j, true, nil
 		}
+		if !waiting {
+			return job{}, false, nil
+		}
+		r.moved.Wait()
 	}
-	return job{}, false
+	return job{}, false, nil
+}
+
+// proposeNow proposes a trial if those have ended that it depends on: all but the ones just before it that run at the same time. So
+// what is proposed does not depend on which of these is faster.
+func (r *runner) proposeNow(ctx context.Context, trial int) (ready bool, err error) {
+	var seen []observation
+	for n := 1; n <= trial-r.limits.parallel; n++ {
+		var values []float64
+		for k := range r.Repeats {
+			j := job{n, k + 1}
+			s := r.states[j]
+			if s.busy || !s.over(r.Retries) && !r.skipped(j) {
+				return false, nil
+			}
+			if s.status == pipeline.Finished {
+				h, err := archive.ReadHistory(filepath.Join(r.folder.dir, runsFolder, s.run))
+				if err != nil {
+					return false, err
+				}
+				values = append(values, metricNamed(r.Metric).of(h))
+			}
+		}
+		o := observation{loss: math.Inf(1)}
+		for _, v := range r.Trials[n-1].Values {
+			o.values = append(o.values, v.Text)
+		}
+		if mean, _ := moments(values); mean != nil && !math.IsNaN(*mean) {
+			o.loss = r.loss(*mean)
+		}
+		seen = append(seen, o)
+	}
+	t := r.trial(ctx, trial, r.propose(trial-1, seen))
+	e := Event{Trial: trial, Status: Proposed}
+	for _, v := range t.Values {
+		e.Values = append(e.Values, v.Text)
+	}
+	if err := r.folder.note(e); err != nil {
+		return false, err
+	}
+	r.Trials[trial-1] = t
+	return true, r.admit(t, "")
 }
 
 // jobs lists the jobs of a sweep in order.
@@ -228,5 +323,6 @@ func (r *runner) note(e Event, busy bool) error {
 	s := fold(r.folder.events)[j]
 	s.busy = busy
 	r.states[j] = s
+	r.moved.Broadcast()
 	return nil
 }

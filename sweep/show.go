@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -107,7 +108,7 @@ func (p *Plan) Table(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "TRIAL\t%s\tRUNS\n", strings.Join(titles(keys), "\t"))
 	for _, x := range p.Trials {
-		values := make([]string, len(x.Values))
+		values := slices.Repeat([]string{"..."}, len(keys)) // proposed when others have ended
 		for i, v := range x.Values {
 			values[i] = v.Text
 		}

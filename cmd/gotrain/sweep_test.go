@@ -238,3 +238,49 @@ func TestTwoProcessesDoNotRunOneSweep(t *testing.T) {
 		}
 	}
 }
+
+func TestBadTrialsAreStoppedEarly(t *testing.T) {
+	dir := sweepFolder(t, "  parameters:\n    learner.learningRatesPerMB: [0.1, 1e-6, 1e-7]\n  halving: {minEpochs: 2, factor: 2}\n  repeats: 2\n")
+	args := []string{"sweep", "-config", "s.yaml", "-json", "learner.maxEpochs=40", "learner.momentumPerMB=0.9"}
+	s := sweptBy(t, gotrain(t, dir, args...).want(t, 0))
+	if x := s.Trials[0]; x.Trial != 1 || x.Status != "finished" || len(x.Results) != 2 {
+		t.Errorf("%+v", x)
+	}
+	for _, x := range s.Trials[1:] {
+		if x.Status != "stopped" || !strings.HasPrefix(x.Error, "behind epoch 2 its training.error, ") || len(x.Runs) != 1 {
+			t.Errorf("%+v", x)
+		}
+	}
+	for _, r := range list(t, dir, "-runs", filepath.Join(s.Folder, "runs")) {
+		if r.Name == "trial-001-1" && r.Epochs != 40 || r.Name == "trial-002-1" && (r.Epochs < 2 || r.Status != "interrupted") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if again := sweptBy(t, gotrain(t, dir, args...).want(t, 0)); !reflect.DeepEqual(again, s) {
+		t.Errorf("once more:\n%+v\n%+v", s, again)
+	}
+}
+
+func TestWhatWasProposedByResultsStays(t *testing.T) {
+	text := "  strategy: tpe\n  trials: 14\n  parameters:\n    learner.learningRatesPerMB: {logUniform: [1e-3, 1]}\n    learner.useNAG: [true, false]\n  parallel: 2\n"
+	args := []string{"sweep", "-config", "s.yaml", "-json", "learner.maxEpochs=1"}
+	dry := gotrain(t, sweepFolder(t, text), "sweep", "-config", "s.yaml", "-dry-run").want(t, 0)
+	contains(t, "the table of trials", dry.out, "\n11     ...                 ...     1\n", "\n14 runs, ")
+	straight := sweptBy(t, gotrain(t, sweepFolder(t, text), args...).want(t, 0))
+	dir := sweepFolder(t, text)
+	c := prepare(dir, nil, args...)
+	go func() {
+		waitFor(t, dir, "journal.jsonl", `"proposed"`)
+		c.Process.Kill()
+	}()
+	finish(t, c)
+	s := sweptBy(t, gotrain(t, dir, args...).want(t, 0))
+	for i, x := range s.Trials {
+		if want := straight.Trials[i]; x.Trial != want.Trial || !reflect.DeepEqual(x.Values, want.Values) || !reflect.DeepEqual(x.Results, want.Results) {
+			t.Errorf("%+v, and without the kill %+v", x, want)
+		}
+	}
+	if len(s.Trials) != 14 {
+		t.Errorf("%d trials", len(s.Trials))
+	}
+}
